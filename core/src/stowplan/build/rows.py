@@ -1,0 +1,294 @@
+"""How tensors are cut into rows, and which input rows each unit of an operator reads.
+
+Schedulers, lowering and reports ask here. The checker (`build/verify.py`) derives the same facts on its own.
+
+A tensor's *form* is (rows, row bytes). By default a row is the slice under the first axes of NHWC: N*H rows of W*C
+elements. A reshape that its readers can follow costs nothing: its output is a *view* of the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from stowplan.errors import UnsupportedError
+from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.flow.graph import ABSENT, Graph, Operator
+
+WINDOWED = frozenset({"conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d"})
+POINTWISE = frozenset({"relu", "relu6", "logistic", "quantize", "dequantize", "copy"})
+"""Unary operators that keep the form of their input."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A tensor as `rows` segments of `row_bytes` bytes each."""
+
+    rows: int
+    row_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Units:
+    """How an operator is fired: `count` units, rows of its output, or rows of its input when `by_input`.
+
+    An operator that runs by input rows keeps its partial sums in `accumulator_bytes` between firings; when all its
+    units run in one firing it needs none.
+    """
+
+    count: int
+    by_input: bool = False
+    accumulator_bytes: int = 0
+
+
+def nhwc(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Return a shape as N, H, W, C: [F] is one row, [N,F] is N rows, [H,W,C] is one image."""
+    if len(shape) >= 4:
+        return prod(shape[:-3]), shape[-3], shape[-2], shape[-1]
+    if len(shape) == 3:
+        return 1, shape[0], shape[1], shape[2]
+    if len(shape) == 2:
+        return 1, shape[0], 1, shape[1]
+    return 1, 1, 1, prod(shape)
+
+
+def default_form(shape: tuple[int, ...], dtype: str) -> Form:
+    """Return the form of a tensor that nobody asked to be cut otherwise."""
+    n, h, w, c = nhwc(shape)
+    return Form(n * h, w * c * SIZE_BYTES[dtype])
+
+
+class Layout:
+    """The form of every activation of a graph, and which tensors are views of which."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.forms: dict[int, Form] = {}
+        self.roots: dict[int, int] = {}
+        self._units: dict[int, Units] = {}
+        for tensor in graph.inputs:
+            self._own(tensor, self._asked_for(tensor) or self.default(tensor))
+        for operator in graph.operators:
+            self._place(operator)
+
+    def form(self, tensor: int) -> Form:
+        return self.forms[tensor]
+
+    def root(self, tensor: int) -> int:
+        """Return the tensor whose memory this tensor is a view of; itself, mostly."""
+        return self.roots[tensor]
+
+    def is_view(self, operator: Operator) -> bool:
+        """Say whether an operator costs nothing because its output is a view of its input."""
+        return operator.kind == "reshape" and self.roots[operator.outputs[0]] != operator.outputs[0]
+
+    def default(self, tensor: int) -> Form:
+        return default_form(self.graph.tensors[tensor].shape, self.graph.tensors[tensor].dtype)
+
+    @cached_property
+    def readers(self) -> dict[int, tuple[int, ...]]:
+        """Map each root tensor to the operators (views left out) that read it or a view of it, in order."""
+        found: dict[int, list[int]] = {}
+        for index, operator in enumerate(self.graph.operators):
+            if self.is_view(operator):
+                continue
+            for tensor in operator.inputs:
+                if self.graph.is_activation(tensor):
+                    found.setdefault(self.roots[tensor], []).append(index)
+        return {root: tuple(dict.fromkeys(readers)) for root, readers in found.items()}
+
+    def units(self, index: int) -> Units:
+        """Return how the operator with this index is fired."""
+        if index not in self._units:
+            self._units[index] = self._count_units(self.graph.operators[index])
+        return self._units[index]
+
+    def reads(self, index: int, position: int, unit: int) -> range:
+        """Return the rows of the operator's input at `position` that one unit reads; empty for a constant."""
+        operator = self.graph.operators[index]
+        tensor = operator.inputs[position]
+        if not self.graph.is_activation(tensor):
+            return range(0)
+        rows = self.forms[tensor].rows
+        if self.units(index).by_input:
+            return range(unit, unit + 1)
+        if operator.kind in WINDOWED:
+            return self._window(operator, unit)
+        if operator.kind == "fully_connected":
+            return range(unit, unit + 1) if self.batched(operator) else range(rows)
+        if operator.kind in POINTWISE or operator.kind == "softmax":
+            return range(unit, unit + 1)
+        if operator.kind in ("add", "mul"):
+            return self._broadcast(operator, tensor, unit)
+        if operator.kind == "mean":
+            out_rows = self.forms[operator.outputs[0]].rows
+            return range(unit * rows // out_rows, (unit + 1) * rows // out_rows)
+        if operator.kind == "pad":
+            return self._padded(operator, unit)
+        if operator.kind == "reshape":
+            return _bytes_to_rows(unit, self.forms[operator.outputs[0]], 0, self.forms[tensor])
+        if operator.kind == "concatenation":
+            return self._concatenated(operator, position, unit)
+        raise UnsupportedError(f"operator {index} ({operator.source or operator.kind}): no rule for the rows it reads")
+
+    def batched(self, operator: Operator) -> bool:
+        """Say whether a fully connected operator maps each row on its own (it has a batch in its rows)."""
+        weights = self.graph.tensors[operator.inputs[1]]
+        return self.graph.tensors[operator.inputs[0]].elements > weights.shape[-1]
+
+    def streams(self, operator: Operator) -> bool:
+        """Say whether a concatenation is its inputs' bytes one after another, so that any form will do."""
+        shape = self.graph.tensors[operator.outputs[0]].shape
+        return prod(shape[: operator.integer("axis")]) == 1
+
+    # Forms, in the order of the operators.
+
+    def _own(self, tensor: int, form: Form) -> None:
+        self.forms[tensor] = form
+        self.roots[tensor] = tensor
+
+    def _place(self, operator: Operator) -> None:
+        output = operator.outputs[0]
+        first = next((t for t in operator.inputs if self.graph.is_activation(t)), ABSENT)
+        if operator.kind == "reshape" and first != ABSENT and self._follows(output, first):
+            self.forms[output] = self.forms[first]
+            self.roots[output] = self.roots[first]
+        else:
+            self._own(output, self._produced(operator, first))
+
+    def _follows(self, output: int, source: int) -> bool:
+        """A view is possible if all readers accept the source's rows; an input cannot be an output as well."""
+        if output in self.graph.outputs and self.roots[source] in self.graph.inputs:
+            return False
+        return self._accepted(output, self.forms[source])
+
+    def _produced(self, operator: Operator, first: int) -> Form:
+        output = operator.outputs[0]
+        tensor = self.graph.tensors[output]
+        if operator.kind in POINTWISE or operator.kind in ("softmax", "add", "mul"):
+            same = {
+                self.forms[t].rows
+                for t in operator.inputs
+                if self.graph.is_activation(t) and self.graph.tensors[t].shape == tensor.shape
+            }
+            if first != ABSENT and len(same) == 1:
+                rows = same.pop()
+                return Form(rows, tensor.size_bytes // rows)
+        if operator.kind == "fully_connected":
+            if self.batched(operator):
+                rows = self.forms[first].rows
+                return Form(rows, tensor.size_bytes // rows)
+            return self._asked_for(output) or Form(1, tensor.size_bytes)
+        return self.default(output)
+
+    def _asked_for(self, tensor: int) -> Form | None:
+        """The form a flexible producer should give a tensor that is only read through one reshape."""
+        readers = self.graph.consumers.get(tensor, ())
+        if len(readers) != 1 or tensor in self.graph.outputs:
+            return None
+        reader = self.graph.operators[readers[0]]
+        if reader.kind != "reshape" or self._accepted(reader.outputs[0], self.default(tensor)):
+            return None
+        return self.default(reader.outputs[0])
+
+    def _accepted(self, tensor: int, form: Form) -> bool:
+        return all(self._accepts(self.graph.operators[i], tensor, form) for i in self.graph.consumers.get(tensor, ()))
+
+    def _accepts(self, operator: Operator, tensor: int, form: Form) -> bool:
+        """Say whether a reader of `tensor` works when its rows are cut like `form`."""
+        if form == self.default(tensor):
+            return True
+        itself = self.graph.tensors[tensor]
+        if operator.kind == "reshape":
+            return True
+        if operator.kind == "fully_connected":
+            features = self.graph.tensors[operator.inputs[1]].shape[-1] * SIZE_BYTES[itself.dtype]
+            return not self.batched(operator) or form.row_bytes % features == 0
+        if operator.kind == "concatenation":
+            return self.streams(operator)
+        output = self.graph.tensors[operator.outputs[0]]
+        if operator.kind in POINTWISE or operator.kind == "softmax":
+            group = itself.shape[-1] * SIZE_BYTES[itself.dtype] if operator.kind == "softmax" else 1
+            if form.row_bytes % group:
+                return False
+            return self._accepted(operator.outputs[0], Form(form.rows, output.size_bytes // form.rows))
+        return False
+
+    # Units and the rows they read.
+
+    def _count_units(self, operator: Operator) -> Units:
+        output = operator.outputs[0]
+        source = operator.inputs[0]
+        if self._accumulates(operator):
+            width = self.graph.tensors[output].elements * 4
+            return Units(self.forms[source].rows, by_input=True, accumulator_bytes=width)
+        return Units(self.forms[output].rows)
+
+    def _accumulates(self, operator: Operator) -> bool:
+        """A pool or mean over the whole height of one image can take its input row by row."""
+        if operator.kind not in ("average_pool_2d", "mean") or not self.graph.is_activation(operator.inputs[0]):
+            return False
+        shape = self.graph.tensors[operator.inputs[0]].shape
+        n, height, _, _ = nhwc(shape)
+        if n != 1 or height == 1 or len(shape) < 3:
+            return False
+        if operator.kind == "mean":
+            axis = len(shape) - 3
+            return axis in operator.integers("axes")
+        pads = (operator.integer("pad_top"), operator.integer("pad_bottom"))
+        return operator.integer("kernel_h") == height and pads == (0, 0)
+
+    def _window(self, operator: Operator, unit: int) -> range:
+        _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)
+        _, out_h, _, _ = nhwc(self.graph.tensors[operator.outputs[0]].shape)
+        image, row = divmod(unit, out_h)
+        if operator.kind in ("conv_2d", "depthwise_conv_2d"):
+            reach = (self.graph.tensors[operator.inputs[1]].shape[1] - 1) * operator.integer("dilation_h") + 1
+        else:
+            reach = operator.integer("kernel_h")
+        top = row * operator.integer("stride_h") - operator.integer("pad_top")
+        first, last = max(top, 0), min(top + reach, in_h)
+        return range(image * in_h + first, image * in_h + last) if first < last else range(0)
+
+    def _broadcast(self, operator: Operator, tensor: int, unit: int) -> range:
+        rows = self.forms[tensor].rows
+        out_shape = self.graph.tensors[operator.outputs[0]].shape
+        shape = self.graph.tensors[tensor].shape
+        if shape == out_shape:
+            return range(unit, unit + 1)
+        padded = (1,) * (len(out_shape) - len(shape)) + shape
+        _, out_h, _, _ = nhwc(out_shape)
+        n, h, _, _ = nhwc(padded)
+        image, row = divmod(unit, out_h)
+        first = (image if n > 1 else 0) * h + (row if h > 1 else 0)
+        return range(first, min(first + 1, rows))
+
+    def _padded(self, operator: Operator, unit: int) -> range:
+        in_n, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)
+        _, out_h, _, _ = nhwc(self.graph.tensors[operator.outputs[0]].shape)
+        image, row = divmod(unit, out_h)
+        before = (0, 0, 0, 0, *operator.integers("before"))
+        if len(operator.integers("before")) == 2:
+            before = (0, before[-2], 0, before[-1])
+        row -= before[-3]
+        return range(image * in_h + row, image * in_h + row + 1) if 0 <= row < in_h else range(0)
+
+    def _concatenated(self, operator: Operator, position: int, unit: int) -> range:
+        if not self.streams(operator):
+            return range(unit, unit + 1)
+        before = sum(self.graph.tensors[t].size_bytes for t in operator.inputs[:position])
+        return _bytes_to_rows(unit, self.forms[operator.outputs[0]], before, self.forms[operator.inputs[position]])
+
+
+def _bytes_to_rows(unit: int, output: Form, start: int, source: Form) -> range:
+    """Rows of a source that lies at byte `start` of the output's byte stream and shares bytes with output row `unit`."""
+    first = max(unit * output.row_bytes - start, 0)
+    last = min((unit + 1) * output.row_bytes - start, source.size_bytes)
+    if first >= last:
+        return range(0)
+    return range(first // source.row_bytes, -(-last // source.row_bytes))

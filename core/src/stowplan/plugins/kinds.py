@@ -1,0 +1,238 @@
+"""The kinds of plugin: what an importer, scheduler, compressor, backend and profiler can do.
+
+Each kind is a Protocol: a plugin's hook returns records that have these attributes and methods, and nothing here is
+inherited from. `name` is what users type and is unique per kind; `summary` is one line for `stowplan plugins list`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from stowplan.flow.graph import Graph
+    from stowplan.flow.model import Model
+    from stowplan.flow.schedule import Schedule
+    from stowplan.flow.target import Target
+
+CONTRACT = 1
+"""Goes up only when a plugin written for the previous number would break."""
+
+
+class Offer(Protocol):
+    """What every record has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+
+
+class Importer(Offer, Protocol):
+    """Reads one model format."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """File name endings with their dot, lower case."""
+        ...
+
+    def sniff(self, data: bytes) -> bool:
+        """Say by content whether this is a file of this format; must be quick and never raise."""
+        ...
+
+    def load(self, model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+        """Return the model's graph, free dimensions bound to `input_shapes` or else to 1 (with a note).
+
+        Raises `ModelError` for damaged files, `UnsupportedError` naming everything unsupported at once, `UsageError` for
+        a name in `input_shapes` that is no input or a shape that does not match it.
+        """
+        ...
+
+    def describe(self, model: Model) -> Description:
+        """Return what the file holds, without converting it. Raises `ModelError` for damaged files only."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorFact:
+    """One operator as the file has it; `weight_bytes` are its constant inputs, `reason` why it does not convert."""
+
+    index: int
+    kind: str
+    name: str
+    outputs: tuple[tuple[tuple[int, ...], str], ...]
+    weight_bytes: int = 0
+    macs: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What `stowplan inspect` says of a model file; shapes keep free dimensions as -1."""
+
+    format: str
+    version: str
+    inputs: tuple[tuple[str, tuple[int, ...], str], ...]
+    outputs: tuple[tuple[str, tuple[int, ...], str], ...]
+    operators: tuple[OperatorFact, ...]
+    subgraph_count: int
+    weight_bytes: int
+    quantization: Mapping[str, int] = field(default_factory=dict)
+    signatures: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleOptions:
+    """What a scheduler may be asked beside graph and target.
+
+    `weights_reserved_bytes` at the start of the fast pool are not the scheduler's to use. No stage may hold operators
+    with more than `stage_weight_bytes` of constants together, unless a single one has more.
+    """
+
+    weights_reserved_bytes: int = 0
+    stage_weight_bytes: int | None = None
+
+
+class Scheduler(Offer, Protocol):
+    """Decides order, regions and memory."""
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same input may give another schedule; part of every cache key."""
+        ...
+
+    def schedule(self, graph: Graph, target: Target, options: ScheduleOptions) -> Schedule:
+        """Return a schedule that fits the target's pools. Raises `DoesNotFit` with the cause."""
+        ...
+
+
+class Compressor(Offer, Protocol):
+    """Packs constants; the runtime unpacks them with the C decoder of the same name."""
+
+    @property
+    def version(self) -> str: ...
+
+    def compress(self, data: bytes) -> bytes:
+        """Return the packed form, possibly longer than `data`."""
+        ...
+
+    def decompress(self, data: bytes, size_bytes: int) -> bytes:
+        """Return the `size_bytes` that were packed. Raises `ValueError` when `data` is not a packed form of that size."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """One input or output of a compiled model. `scale` is None where values are not quantized."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    size_bytes: int
+    scale: float | None = None
+    zero_point: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """What one run cost. Byte counts are between fast and slow memory; None where a backend cannot tell."""
+
+    duration_ns: int
+    slow_read_bytes: int | None = None
+    slow_written_bytes: int | None = None
+
+
+class Compiled(Protocol):
+    """A model ready to run. Not safe for two threads at once unless the backend says so."""
+
+    @property
+    def inputs(self) -> tuple[Port, ...]: ...
+    @property
+    def outputs(self) -> tuple[Port, ...]: ...
+
+    @property
+    def fully_accelerated(self) -> bool:
+        """Whether every operator ran on the accelerator that was asked for."""
+        ...
+
+    def run(self, inputs: Sequence[bytes]) -> list[bytes]:
+        """Run once. Inputs and outputs are the tensors' bytes in the order of the ports.
+
+        Raises `RuntimeFailure` for a wrong number or size of inputs, `InternalFault` when memory outside the plan's
+        arenas was touched.
+        """
+        ...
+
+    def run_with_metrics(self, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Availability:
+    """Whether a backend works on this machine; `why` says what is missing and how to get it."""
+
+    ok: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Which operators (graph indices) a backend takes; `reasons` maps those it leaves to why."""
+
+    taken: tuple[int, ...]
+    reasons: Mapping[int, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How C is to be generated: `app` is a program with main(), `core` a source and a header to link."""
+
+    name: str
+    format: str = "core"
+
+
+class Backend(Offer, Protocol):
+    """Runs plans, or generates what runs them."""
+
+    @property
+    def version(self) -> str: ...
+
+    def available(self) -> Availability: ...
+
+    def accelerators(self) -> tuple[str, ...]:
+        """Names of the accelerators present here; ("cpu",) for plain kernels."""
+        ...
+
+    def coverage(self, graph: Graph) -> Coverage: ...
+
+    def compile(self, plan: bytes, poison: int = 0xA5) -> Compiled:
+        """Load a plan. Unwritten arena memory is filled with `poison`. Raises `PlanError` when the plan is refused."""
+        ...
+
+    def generate(self, plan: bytes, options: SourceOptions) -> Mapping[str, bytes]:
+        """Return source files by name. Raises `PlanError` when the plan is refused."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileEvent:
+    """One timed thing. `kind` is operator, delegate or stage; times in nanoseconds since the run began."""
+
+    name: str
+    kind: str
+    start_ns: int
+    duration_ns: int
+    index: int = -1
+
+
+class Profiler(Offer, Protocol):
+    """Times what a compiled model does."""
+
+    def attach(self, compiled: Compiled) -> None: ...
+    def events(self, limit: int) -> Sequence[ProfileEvent]: ...
+    def pending(self) -> int: ...
+    def reset(self) -> None: ...
+    def summary(self) -> Sequence[ProfileEvent]: ...

@@ -1,0 +1,73 @@
+/* What a kernel sees: its node's parameters, its operands as rows, and which units to compute.
+ *
+ * A kernel is one entry of the kernel table (stow_kernels.c): `check` runs once when a plan is opened and must refuse
+ * everything that could make `run` read or write outside a row, a constant or the accumulator, divide by zero, shift
+ * too far or loop without bound; `run` then trusts what `check` saw. Rows may lie anywhere, so nothing assumes that
+ * row r+1 follows row r. Rows are aligned to their element's size.
+ */
+#ifndef STOW_KERNEL_H
+#define STOW_KERNEL_H
+
+#include "stow.h"
+
+/* The rows of one buffer; row r lies at base + offsets[r], or at base + (r mod height) * stride without a table. */
+typedef struct stow_rows {
+    uint8_t *base;
+    const uint32_t *offsets;
+    uint32_t stride;
+    uint32_t height;
+    uint32_t rows;
+    uint32_t row_bytes;
+} stow_rows;
+
+static inline uint8_t *stow_row(const stow_rows *rows, uint32_t row)
+{
+    if (rows->offsets != NULL) {
+        return rows->base + rows->offsets[row];
+    }
+    return rows->base + (size_t)(rows->height >= rows->rows ? row : row % rows->height) * rows->stride;
+}
+
+/* One firing of one node: compute its units [first, first + count). */
+typedef struct stow_call {
+    const stow_plan *plan;
+    const stow_node *node;
+    const int32_t *params;   /* the node's parameters, in the order of planfile/kinds.py */
+    const stow_context *context;
+    uint32_t first;
+    uint32_t count;
+} stow_call;
+
+stow_rows stow_operand(const stow_call *call, uint32_t index);   /* input `index`, constants included */
+stow_rows stow_result(const stow_call *call);                    /* the output buffer */
+void *stow_accumulator(const stow_call *call);                   /* NULL when all units run in this one firing */
+const void *stow_constant(const stow_call *call, int32_t index); /* NULL for index -1; aligned to 16 */
+
+/* What a check sees. All functions are total: an index out of range gives sizes of zero. */
+typedef struct stow_facts {
+    const stow_plan *plan;
+    const stow_node *node;
+    const int32_t *params;
+    uint32_t param_count;
+} stow_facts;
+
+typedef struct stow_form {
+    uint32_t rows;
+    uint32_t row_bytes;
+} stow_form;
+
+uint32_t stow_operand_count(const stow_facts *facts);
+stow_form stow_operand_form(const stow_facts *facts, uint32_t index);
+stow_form stow_result_form(const stow_facts *facts);
+uint32_t stow_accumulator_bytes(const stow_facts *facts);        /* 0 for none */
+uint32_t stow_constant_bytes(const stow_facts *facts, int32_t index); /* 0 for a bad index or -1 */
+
+typedef struct stow_kernel {
+    void (*run)(const stow_call *call);
+    int (*check)(const stow_facts *facts); /* nonzero: sound */
+} stow_kernel;
+
+/* Entry for a node kind, or NULL when this build has no such kernel. */
+const stow_kernel *stow_find_kernel(uint32_t kind);
+
+#endif
