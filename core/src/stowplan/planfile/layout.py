@@ -101,8 +101,8 @@ HEADER = _record(
     ("fast_bytes", "u32", "size of the fast arena, decompressed weights included"),
     ("slow_bytes", "u32", "size of the slow arena, 0 for none"),
     ("reserved_bytes", "u32", "bytes at the start of the fast arena for decompressed weights"),
-    ("input_count", "u16", "leading entries of the interface section that are inputs"),
-    ("output_count", "u16", "entries after them that are outputs"),
+    ("input_count", "u16", "leading ports that are inputs"),
+    ("output_count", "u16", "ports after them that are outputs"),
     ("name", "u32", "the model's name: byte offset into strings"),
     ("padding", "u32", "zero"),
 )
@@ -183,17 +183,24 @@ BLOCK = _record(
     ("unpacked_bytes", "u32", "length in the fast arena"),
 )
 
-RECORDS = (HEADER, SECTION, TENSOR, BUFFER, NODE, FIRING, STAGE, CONSTANT, BLOCK)
+PORT = _record(
+    "port",
+    "A model input or output; its buffer is contiguous.",
+    ("tensor", "u16", "index into tensors: its name, shape and quantization"),
+    ("buffer", "u16", "index into buffers; its tensor may be another one with the same bytes (a view)"),
+)
+
+RECORDS = (HEADER, SECTION, TENSOR, BUFFER, NODE, FIRING, STAGE, CONSTANT, BLOCK, PORT)
 
 SECTION_KINDS: Mapping[str, int] = {
     "tensors": 1, "dims": 2, "buffers": 3, "row_offsets": 4, "nodes": 5, "operands": 6, "params": 7, "firings": 8,
-    "stages": 9, "constants": 10, "blocks": 11, "interface": 12, "strings": 13, "weights": 14, "provenance": 15,
+    "stages": 9, "constants": 10, "blocks": 11, "ports": 12, "strings": 13, "weights": 14, "provenance": 15,
 }  # fmt: skip
-"""Sections by number. dims, row_offsets: u32; operands, interface: u16 (buffer indices); params: i32;
+"""Sections by number. dims, row_offsets: u32; operands: u16 (buffer indices); params: i32;
 strings: UTF-8, each ended by a zero byte, offset 0 is the empty string; provenance: JSON that no runtime reads."""
 ELEMENT_BYTES: Mapping[str, int] = {
     "tensors": TENSOR.size_bytes, "dims": 4, "buffers": BUFFER.size_bytes, "row_offsets": 4, "nodes": NODE.size_bytes,
     "operands": 2, "params": 4, "firings": FIRING.size_bytes, "stages": STAGE.size_bytes,
-    "constants": CONSTANT.size_bytes, "blocks": BLOCK.size_bytes, "interface": 2, "strings": 1, "weights": 1,
+    "constants": CONSTANT.size_bytes, "blocks": BLOCK.size_bytes, "ports": PORT.size_bytes, "strings": 1, "weights": 1,
     "provenance": 1,
 }  # fmt: skip
