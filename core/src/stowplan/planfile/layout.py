@@ -61,6 +61,11 @@ class Record:
     def size_bytes(self) -> int:
         return self.packing.size
 
+    def offset_of(self, field: str) -> int:
+        """Return where a field begins, in bytes from the record's start."""
+        names = [f.name for f in self.fields]
+        return struct.calcsize("<" + "".join(_format(f.type) for f in self.fields[: names.index(field)]))
+
     def pack(self, *values: int | float | bytes) -> bytes:
         """Return the record's bytes. Raises `struct.error` when a value does not fit its field."""
         return self.packing.pack(*values)
@@ -76,9 +81,12 @@ _CACHE: dict[str, struct.Struct] = {}
 
 def _packing(record: Record) -> struct.Struct:
     if record.name not in _CACHE:
-        parts = [f"{f.type[5:]}s" if f.type.startswith("bytes") else _FORMATS[f.type] for f in record.fields]
-        _CACHE[record.name] = struct.Struct("<" + "".join(parts))
+        _CACHE[record.name] = struct.Struct("<" + "".join(_format(f.type) for f in record.fields))
     return _CACHE[record.name]
+
+
+def _format(type_name: str) -> str:
+    return f"{type_name[5:]}s" if type_name.startswith("bytes") else _FORMATS[type_name]
 
 
 def _record(name: str, meaning: str, *fields: tuple[str, str, str]) -> Record:
