@@ -1,0 +1,33 @@
+# The two commands of the README: `make demo` and `make test`. Each makes .venv and installs what it needs, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MEMBERS := pyproject.toml core/pyproject.toml core/checkout.py $(wildcard plugins/*/pyproject.toml)
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo-installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" CC="$${CC:-cc}" bash examples/digits/demo.sh
+
+test: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy core/src plugins/*/src
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-installed: $(MEMBERS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.dev-installed: $(MEMBERS) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@ $(VENV)/.demo-installed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
