@@ -3,7 +3,11 @@
  * A kernel is one entry of the kernel table (stow_kernels.c): `check` runs once when a plan is opened and must refuse
  * everything that could make `run` read or write outside a row, a constant or the accumulator, divide by zero, shift
  * too far or loop without bound; `run` then trusts what `check` saw. Rows may lie anywhere, so nothing assumes that
- * row r+1 follows row r. Rows are aligned to their element's size.
+ * row r+1 follows row r. Rows are aligned to the largest power of two up to 4 that divides their length. An operand
+ * may share bytes with the result: use memmove.
+ *
+ * Generated sources put all C files into one translation unit in which every function is static: names of file-local
+ * functions and constants are unique across files, and what several files share is declared STOW_API.
  */
 #ifndef STOW_KERNEL_H
 #define STOW_KERNEL_H
@@ -38,10 +42,10 @@ typedef struct stow_call {
     uint32_t count;
 } stow_call;
 
-stow_rows stow_operand(const stow_call *call, uint32_t index);   /* input `index`, constants included */
-stow_rows stow_result(const stow_call *call);                    /* the output buffer */
-void *stow_accumulator(const stow_call *call);                   /* NULL when all units run in this one firing */
-const void *stow_constant(const stow_call *call, int32_t index); /* NULL for index -1; aligned to 16 */
+STOW_API stow_rows stow_operand(const stow_call *call, uint32_t index);   /* input `index`, constants included */
+STOW_API stow_rows stow_result(const stow_call *call);                    /* the output buffer */
+STOW_API void *stow_accumulator(const stow_call *call);                   /* NULL when all units run in this one firing */
+STOW_API const void *stow_constant(const stow_call *call, int32_t index); /* NULL for index -1; aligned to 16 */
 
 /* What a check sees. All functions are total: an index out of range gives sizes of zero. */
 typedef struct stow_facts {
@@ -56,11 +60,11 @@ typedef struct stow_form {
     uint32_t row_bytes;
 } stow_form;
 
-uint32_t stow_operand_count(const stow_facts *facts);
-stow_form stow_operand_form(const stow_facts *facts, uint32_t index);
-stow_form stow_result_form(const stow_facts *facts);
-uint32_t stow_accumulator_bytes(const stow_facts *facts);        /* 0 for none */
-uint32_t stow_constant_bytes(const stow_facts *facts, int32_t index); /* 0 for a bad index or -1 */
+STOW_API uint32_t stow_operand_count(const stow_facts *facts);
+STOW_API stow_form stow_operand_form(const stow_facts *facts, uint32_t index);
+STOW_API stow_form stow_result_form(const stow_facts *facts);
+STOW_API uint32_t stow_accumulator_bytes(const stow_facts *facts);        /* 0 for none */
+STOW_API uint32_t stow_constant_bytes(const stow_facts *facts, int32_t index); /* 0 for a bad index or -1 */
 
 typedef struct stow_kernel {
     void (*run)(const stow_call *call);
@@ -68,6 +72,6 @@ typedef struct stow_kernel {
 } stow_kernel;
 
 /* Entry for a node kind, or NULL when this build has no such kernel. */
-const stow_kernel *stow_find_kernel(uint32_t kind);
+STOW_API const stow_kernel *stow_find_kernel(uint32_t kind);
 
 #endif
