@@ -1,0 +1,20 @@
+"""Plugins we know of by name: those bundled with the checkout, and what to install when one is missing."""
+
+from __future__ import annotations
+
+BUNDLED = frozenset({"backend-c", "compressor-lz4", "importer-tflite", "scheduler-greedy", "scheduler-stream"})
+"""Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
+
+SUFFIXES = {".tflite": "importer-tflite"}
+"""Model formats by file name ending, and the plugin that reads each."""
+
+
+def distribution(entry: str) -> str:
+    """Return the distribution that a bundled plugin is published as."""
+    return f"stowplan-{entry}"
+
+
+def remedy(kind: str, name: str) -> str:
+    """Return how to get a missing plugin, or nothing when we do not know of one."""
+    entry = f"{kind}-{name}"
+    return f" Install it with: pip install {distribution(entry)}" if entry in BUNDLED else ""
