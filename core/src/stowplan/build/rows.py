@@ -275,8 +275,10 @@ class Layout:
         before = (0, 0, 0, 0, *operator.integers("before"))
         if len(operator.integers("before")) == 2:
             before = (0, before[-2], 0, before[-1])
+        image -= before[-4]
         row -= before[-3]
-        return range(image * in_h + row, image * in_h + row + 1) if 0 <= row < in_h else range(0)
+        inside = 0 <= image < in_n and 0 <= row < in_h
+        return range(image * in_h + row, image * in_h + row + 1) if inside else range(0)
 
     def _concatenated(self, operator: Operator, position: int, unit: int) -> range:
         if not self.streams(operator):
@@ -286,7 +288,7 @@ class Layout:
 
 
 def _bytes_to_rows(unit: int, output: Form, start: int, source: Form) -> range:
-    """Rows of a source that lies at byte `start` of the output's byte stream and shares bytes with output row `unit`."""
+    """Rows of a source at byte `start` of the output's byte stream that share bytes with output row `unit`."""
     first = max(unit * output.row_bytes - start, 0)
     last = min((unit + 1) * output.row_bytes - start, source.size_bytes)
     if first >= last:

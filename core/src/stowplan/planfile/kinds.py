@@ -33,9 +33,72 @@ def _kind(name: str, code: int, meaning: str, *params: str) -> NodeKind:
     return NodeKind(name, code, meaning, tuple(Param(*p.split(":")) for p in params))
 
 
+_WINDOW = (
+    "in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "kernel_h", "kernel_w", "stride_h", "stride_w",
+    "pad_top", "pad_left",
+)  # fmt: skip
+"""Of every kind that slides a window; kernels rely on these being the first twelve, in this order."""
+_DILATION = ("dilation_h", "dilation_w")
+_RANGE_S8 = ("act_min", "act_max")
+_RANGE_F32 = ("act_min:f32", "act_max:f32")
+_FILTER_S8 = ("output_zero_point", *_RANGE_S8, "weights:const", "bias:const", "multiplier:const", "shift:const")
+"""`bias` is the operator's bias minus input zero point times the sum of each output channel's weights, so that kernels
+multiply raw bytes. `multiplier` and `shift` have one entry, or one for each output channel."""
+_FILTER_F32 = (*_RANGE_F32, "weights:const", "bias:const")
+_BROADCAST = (
+    "height", "width", "channels",
+    "a_image", "a_row", "a_column", "a_channel", "b_image", "b_row", "b_column", "b_channel",
+)  # fmt: skip
+"""Output row u is row u % height of image u / height. It reads row image * a_image + row * a_row of operand a, and
+there at (column, channel) the element column * a_column + channel * a_channel; likewise b."""
+_REDUCED = ("in_h", "in_w", "in_c", "out_h", "out_w", "out_c")
+"""Sizes of one image before and after; an axis that is averaged away has 1 after."""
+
 NODE_KINDS: Mapping[str, NodeKind] = {
     kind.name: kind
     for kind in (
         _kind("copy", 1, "output bytes are the input's bytes, in order, whatever the rows of either"),
+        _kind("conv_2d_s8", 2, "convolution, int8; weights [O,KH,KW,I]",
+              *_WINDOW, *_DILATION, "input_zero_point", *_FILTER_S8),
+        _kind("conv_2d_f32", 3, "convolution, float32", *_WINDOW, *_DILATION, *_FILTER_F32),
+        _kind("depthwise_conv_2d_s8", 4, "convolution of each channel, int8; weights [KH,KW,O], O a multiple of in_c",
+              *_WINDOW, *_DILATION, "input_zero_point", *_FILTER_S8),
+        _kind("depthwise_conv_2d_f32", 5, "convolution of each channel, float32", *_WINDOW, *_DILATION, *_FILTER_F32),
+        _kind("fully_connected_s8", 6,
+              "weights [outputs,features] times a vector, int8; batched: vectors in each row, else all rows hold one",
+              "features", "outputs", "batched", *_FILTER_S8),
+        _kind("fully_connected_f32", 7,
+              "weights times a vector, float32",
+              "features", "outputs", "batched", *_FILTER_F32),
+        _kind("add_s8", 8, "sum with broadcast, int8; operands are scaled to a common scale after a left shift of 20",
+              *_BROADCAST, "a_zero_point", "a_multiplier", "a_shift", "b_zero_point", "b_multiplier", "b_shift",
+              "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("add_f32", 9, "sum with broadcast, float32", *_BROADCAST, *_RANGE_F32),
+        _kind("mul_s8", 10, "product with broadcast, int8", *_BROADCAST,
+              "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("mul_f32", 11, "product with broadcast, float32", *_BROADCAST, *_RANGE_F32),
+        _kind("average_pool_2d_s8", 12, "mean of the window's elements inside the input, int8", *_WINDOW, *_RANGE_S8),
+        _kind("average_pool_2d_f32", 13, "mean of the window's elements inside the input, float32",
+              *_WINDOW, *_RANGE_F32),
+        _kind("max_pool_2d_s8", 14, "largest of the window's elements inside the input, int8", *_WINDOW, *_RANGE_S8),
+        _kind("max_pool_2d_f32", 15, "largest of the window's elements inside the input, float32",
+              *_WINDOW, *_RANGE_F32),
+        _kind("mean_s8", 16, "mean over any of height, width and channels, int8", *_REDUCED,
+              "input_zero_point", "output_zero_point", "multiplier", "shift"),
+        _kind("mean_f32", 17, "mean over any of height, width and channels, float32", *_REDUCED),
+        _kind("softmax_s8", 18, "softmax of each run of `depth` elements, int8 to scale 1/256 and zero point -128",
+              "depth", "multiplier", "shift", "diff_min"),
+        _kind("softmax_f32", 19, "softmax of each run of `depth` elements, float32", "depth", "beta:f32"),
+        _kind("table_s8", 20, "each byte replaced by entry (byte + 128) of a table of 256 int8", "table:const"),
+        _kind("clamp_f32", 21, "each element limited to a range, float32", "minimum:f32", "maximum:f32"),
+        _kind("logistic_f32", 22, "1 / (1 + exp(-x)), float32"),
+        _kind("quantize_f32_s8", 23, "round half away from zero, saturate", "scale:f32", "zero_point"),
+        _kind("dequantize_s8_f32", 24, "scale * (x - zero_point)", "scale:f32", "zero_point"),
+        _kind("pad", 25, "`value` bytes around each image; in_c, out_c and before_c are bytes",
+              "in_h", "in_w", "in_c", "out_h", "out_w", "out_c",
+              "before_n", "before_h", "before_w", "before_c", "value"),
+        _kind("concatenation", 26,
+              "streams: the inputs' bytes one after another; else each row is `groups` times a chunk of every input",
+              "streams", "groups"),
     )
-}
+}  # fmt: skip
