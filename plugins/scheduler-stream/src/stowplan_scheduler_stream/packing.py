@@ -1,0 +1,97 @@
+"""From the life of every row to an offset for every row, in one pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+from stowplan.build.arena import Box, live_peak, place
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.region import RegionOrder, Span
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Offsets per span (in the order of the region's spans), the bytes needed, and the most alive at once."""
+
+    offsets: tuple[tuple[int, ...], ...]
+    height_bytes: int
+    live_peak_bytes: int
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A box, the span it belongs to, and where in the box each of the rows it holds begins."""
+
+    span: int
+    box: Box
+    starts: tuple[int, ...]
+
+
+def pack_region(network: Network, order: RegionOrder, capacity_bytes: int | None, floor_bytes: int) -> Packed:
+    """Place the rows of a region above `floor_bytes`; as rings where they do as well as single rows.
+
+    The result may be higher than the capacity: then nothing lower was found.
+    """
+    rows = _pieces(network, order, floor_bytes, rings=False)
+    peak = live_peak([piece.box for piece in rows]) + floor_bytes
+    best = _place(_pieces(network, order, floor_bytes, rings=True), order, capacity_bytes, floor_bytes)
+    fits = capacity_bytes is None or best[1] <= capacity_bytes
+    hopeless = capacity_bytes is not None and peak > capacity_bytes
+    if order.tiled and not hopeless and not (fits and capacity_bytes is not None):
+        best = min(best, _place(rows, order, capacity_bytes, floor_bytes), key=lambda found: found[1])
+    return Packed(best[0], best[1], peak)
+
+
+def _place(
+    pieces: list[_Piece], order: RegionOrder, capacity_bytes: int | None, floor_bytes: int
+) -> tuple[tuple[tuple[int, ...], ...], int]:
+    placement = place([piece.box for piece in pieces], capacity_bytes, floor_bytes)
+    offsets: list[list[int]] = [[] for _ in order.spans]
+    for piece, offset in zip(pieces, placement.offsets, strict=True):
+        offsets[piece.span].extend(offset + start for start in piece.starts)
+    return tuple(map(tuple, offsets)), placement.height_bytes
+
+
+def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool) -> list[_Piece]:
+    """Cut every span into boxes. A model input lies at the bottom, whole, but each of its rows is free once read."""
+    pieces: list[_Piece] = []
+    base = -(-floor_bytes // 16) * 16
+    for index, span in enumerate(order.spans):
+        if span.accumulator_of >= 0:
+            size = network.steps[span.accumulator_of].accumulator_bytes
+            pieces.append(_Piece(index, Box(span.first[0], span.last[0], size, max(4, network.alignment_bytes)), (0,)))
+        elif span.tensor in network.inputs and span.tensor not in order.reloaded:
+            pieces += _input(network, index, span, base)
+            base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
+        elif span.tensor in network.outputs and span.tensor not in order.spilled:
+            size, stride = network.stuff(span.tensor).size_bytes, network.stuff(span.tensor).row_bytes
+            box = Box(min(span.first), max(span.last), size, 16)
+            pieces.append(_Piece(index, box, tuple(range(0, size, stride))))
+        elif rings:
+            pieces.append(_ring(network, index, span))
+        else:
+            stuff = network.stuff(span.tensor)
+            lives = zip(span.first, span.last, strict=True)
+            pieces += [_Piece(index, Box(a, b, stuff.row_bytes, stuff.alignment_bytes), (0,)) for a, b in lives]
+    return pieces
+
+
+def _input(network: Network, index: int, span: Span, base: int) -> list[_Piece]:
+    size = network.stuff(span.tensor).row_bytes
+    lives = enumerate(zip(span.first, span.last, strict=True))
+    return [_Piece(index, Box(first, last, size, 1, base + r * size), (0,)) for r, (first, last) in lives]
+
+
+def _ring(network: Network, index: int, span: Span) -> _Piece:
+    """The least ring in which no row overwrites one that is still alive; a whole tensor needs no gaps between rows."""
+    stuff = network.stuff(span.tensor)
+    stride, height = stuff.row_bytes, 1
+    last = list(accumulate(span.last, max))
+    for row, born in enumerate(span.first):
+        while row >= height and last[row - height] > born:
+            height += 1
+    if height < stuff.rows:
+        stride = -(-stride // stuff.alignment_bytes) * stuff.alignment_bytes
+    box = Box(min(span.first), max(span.last), stride * height, stuff.alignment_bytes)
+    return _Piece(index, box, tuple((row % height) * stride for row in range(stuff.rows)))

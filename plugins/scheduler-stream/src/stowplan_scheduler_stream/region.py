@@ -1,0 +1,178 @@
+"""One region: a run of steps fired row by row, or each at once, and how long every row must stay in memory.
+
+Inside a region each tensor has one fast buffer. Tensors that enter are reloaded from slow memory row by row, tensors
+that leave are spilled row by row, unless they are *resident*: then they are in fast memory for the whole region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from stowplan_scheduler_stream.network import Network, Read
+
+RELOAD, SPILL = -1, -2
+"""In place of a step's index: a node that copies a tensor's rows from or to slow memory."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A node of the region: a step, a reload or a spill of `tensor`."""
+
+    step: int
+    tensor: int
+    units: int
+    by_input: bool
+    accumulator_bytes: int
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The rows of one tensor over time: row r is written at step first[r] and last read before last[r]."""
+
+    tensor: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    accumulator_of: int = -1
+
+
+@dataclass(frozen=True)
+class RegionOrder:
+    """Firings (work index, first unit, last unit) in order, and the life of every row in fast memory."""
+
+    works: tuple[Work, ...]
+    firings: tuple[tuple[int, int, int], ...]
+    spans: tuple[Span, ...]
+    tiled: bool
+
+    @cached_property
+    def reloaded(self) -> frozenset[int]:
+        return frozenset(work.tensor for work in self.works if work.step == RELOAD)
+
+    @cached_property
+    def spilled(self) -> frozenset[int]:
+        return frozenset(work.tensor for work in self.works if work.step == SPILL)
+
+
+def order_region(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int], tiled: bool) -> RegionOrder:
+    """Order the steps of a region. `reload` and `spill` name the tensors that cross to slow memory."""
+    works = _works(network, steps, reload, spill)
+    firings = _row_by_row(network, works) if tiled else [(i, 0, work.units) for i, work in enumerate(works)]
+    spans = _spans(network, works, firings, steps, tiled)
+    return RegionOrder(tuple(works), tuple(firings), tuple(spans), tiled)
+
+
+def _works(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[Work]:
+    works = []
+    for tensor in reload:
+        works.append(Work(RELOAD, tensor, network.stuff(tensor).rows, False, 0, ()))
+    for index in steps:
+        step = network.steps[index]
+        works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, step.reads))
+        if step.output in spill:
+            rows = network.stuff(step.output).rows
+            read = Read(step.output, 0, tuple(range(rows)), tuple(range(1, rows + 1)))
+            works.append(Work(SPILL, step.output, rows, False, 0, (read,)))
+    return works
+
+
+def _row_by_row(network: Network, works: Sequence[Work]) -> list[tuple[int, int, int]]:
+    """Always fire the deepest node that has what it needs: rows are used up as soon as they can be.
+
+    Proof of progress: in topological order the first unfinished node always has complete inputs.
+    """
+    makers = {work.tensor: i for i, work in enumerate(works) if work.step != SPILL}
+    done = [0] * len(works)
+    ready_rows = {tensor: 0 for tensor in makers}
+    needs = [
+        [(read.tensor, _running_maximum(read.last)) for read in work.reads if read.tensor in makers] for work in works
+    ]
+    firings: list[tuple[int, int, int]] = []
+    active = len(works) - 1
+    while active >= 0:
+        index = _deepest(works, done, needs, ready_rows, active)
+        work, unit = works[index], done[index]
+        firings.append((index, unit, unit + 1))
+        done[index] = unit + 1
+        if work.step != SPILL:
+            complete = done[index] == work.units
+            ready_rows[work.tensor] = (network.stuff(work.tensor).rows if complete else 0) if work.by_input else unit + 1
+        while active >= 0 and done[active] == works[active].units:
+            active -= 1
+    return firings
+
+
+def _running_maximum(values: Sequence[int]) -> list[int]:
+    found, top = [], 0
+    for value in values:
+        top = max(top, value)
+        found.append(top)
+    return found
+
+
+def _deepest(
+    works: Sequence[Work],
+    done: list[int],
+    needs: list[list[tuple[int, list[int]]]],
+    ready_rows: dict[int, int],
+    active: int,
+) -> int:
+    for index in range(active, -1, -1):
+        unit = done[index]
+        if unit < works[index].units and all(ready_rows[t] >= rows[unit] for t, rows in needs[index]):
+            return index
+    raise AssertionError("no node is ready: the graph is not in order")
+
+
+def _spans(
+    network: Network, works: Sequence[Work], firings: Sequence[tuple[int, int, int]], steps: range, tiled: bool
+) -> list[Span]:
+    """Return the life of every row, in steps that count the region's firings from 0."""
+    entering, leaving = network.crossing(steps.start, steps.stop)
+    if not any(work.step in (RELOAD, SPILL) for work in works):
+        entering += network.unread  # everything is in fast memory, then inputs that no step reads are as well
+    first: dict[int, list[int]] = {}
+    last: dict[int, list[int]] = {}
+    accumulators = []
+    for tensor in [*entering, *(w.tensor for w in works)]:
+        first.setdefault(tensor, [-1] * network.stuff(tensor).rows)
+        last.setdefault(tensor, [0] * network.stuff(tensor).rows)
+    for step, (index, begin, end) in enumerate(firings):
+        work = works[index]
+        if work.step != SPILL:
+            _mark_written(work, begin, end, step, first[work.tensor], last[work.tensor])
+        for read in work.reads:
+            ends = last[read.tensor]
+            for low, high in zip(read.first[begin:end], read.last[begin:end], strict=True):
+                for row in range(low, high):
+                    ends[row] = step + 1
+    if tiled:
+        accumulators = [_accumulator(i, works, firings) for i, work in enumerate(works) if work.accumulator_bytes]
+    spilled = {w.tensor for w in works if w.step == SPILL}
+    for tensor in leaving:
+        if tensor not in spilled:
+            last[tensor] = [len(firings)] * len(last[tensor])
+    written = {w.tensor for w in works if w.step != SPILL}
+    for tensor in entering:
+        if tensor not in written:
+            first[tensor] = [0] * len(first[tensor])
+    return [Span(t, tuple(first[t]), tuple(last[t])) for t in first] + [a for a in accumulators if a is not None]
+
+
+def _mark_written(work: Work, begin: int, end: int, step: int, first: list[int], last: list[int]) -> None:
+    rows = range(begin, end)
+    if work.by_input:
+        rows = range(len(first)) if end == work.units else range(0)
+    for row in rows:
+        first[row] = step
+        last[row] = max(last[row], step + 1)  # a row nobody reads still needs its place while it is written
+
+
+def _accumulator(index: int, works: Sequence[Work], firings: Sequence[tuple[int, int, int]]) -> Span | None:
+    """Partial sums live from the node's first firing to its last; a node that runs at once has none."""
+    when = [step for step, firing in enumerate(firings) if firing[0] == index]
+    if len(when) == 1:
+        return None
+    return Span(works[index].tensor, (when[0],), (when[-1] + 1,), accumulator_of=index)
