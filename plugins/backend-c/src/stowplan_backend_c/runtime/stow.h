@@ -32,7 +32,7 @@
 /* A plan that needs more elementary steps for one run is refused when it is opened: an upper bound on how long a
  * hostile file can keep the processor busy. MobileNetV2 at 224 x 224 needs 2^29. */
 #ifndef STOW_MAX_WORK
-#define STOW_MAX_WORK (UINT64_C(1) << 42)
+#define STOW_MAX_WORK (UINT64_C(1) << 40)
 #endif
 
 /* The alignment that plans and arenas must have, in bytes. */

@@ -1,0 +1,141 @@
+/* Runs an opened plan: stage by stage, firing by firing; everything was checked when the plan was opened. */
+#include "stow_internal.h"
+
+STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
+                               void *fast, size_t fast_bytes, void *slow, size_t slow_bytes)
+{
+    const stow_header *header = plan->header;
+    if ((header->fast_bytes > 0 && fast == NULL) || (header->slow_bytes > 0 && slow == NULL)) {
+        return STOW_SMALL_ARENA;
+    }
+    if (fast_bytes < header->fast_bytes || slow_bytes < header->slow_bytes) {
+        return STOW_SMALL_ARENA;
+    }
+    if ((uintptr_t)fast % STOW_ALIGNMENT != 0 || (uintptr_t)slow % STOW_ALIGNMENT != 0) {
+        return STOW_MISALIGNED;
+    }
+    context->plan = plan;
+    context->fast = fast;
+    context->slow = slow;
+#if STOW_COUNTERS
+    context->slow_read_bytes = 0;
+    context->slow_written_bytes = 0;
+#endif
+    return STOW_OK;
+}
+
+static const uint8_t *stow_constant_at(const stow_context *context, const stow_constant_entry *constant)
+{
+    const uint8_t *start = constant->block == STOW_NOTHING_32 ? context->plan->weights : context->fast;
+    return start + constant->offset_bytes;
+}
+
+STOW_API stow_rows stow_resolve(const stow_context *context, const stow_buffer *buffer)
+{
+    const stow_plan *plan = context->plan;
+    stow_rows rows = {NULL, NULL, buffer->stride, buffer->height, buffer->rows, buffer->row_bytes};
+    if (buffer->pool == STOW_POOL_CONSTANT) {
+        /* Operands are only read; the cast spares kernels a second type of rows. */
+        rows.base = (uint8_t *)(uintptr_t)stow_constant_at(context, &plan->constants[buffer->base]);
+        rows.stride = buffer->row_bytes;
+        rows.height = buffer->rows;
+        return rows;
+    }
+    rows.base = buffer->pool == STOW_POOL_FAST ? context->fast : context->slow;
+    if ((buffer->flags & STOW_BUFFER_TABLE) != 0) {
+        rows.offsets = plan->row_offsets + buffer->base;
+    } else {
+        rows.base += buffer->base;
+    }
+    return rows;
+}
+
+STOW_API stow_rows stow_operand(const stow_call *call, uint32_t index)
+{
+    const stow_plan *plan = call->plan;
+    return stow_resolve(call->context, &plan->buffers[plan->operands[call->node->first_input + index]]);
+}
+
+STOW_API stow_rows stow_result(const stow_call *call)
+{
+    return stow_resolve(call->context, &call->plan->buffers[call->node->output]);
+}
+
+STOW_API void *stow_accumulator(const stow_call *call)
+{
+    if (call->node->accumulator == STOW_NOTHING_16) {
+        return NULL;
+    }
+    const stow_rows rows = stow_resolve(call->context, &call->plan->buffers[call->node->accumulator]);
+    return stow_row(&rows, 0);
+}
+
+STOW_API const void *stow_constant(const stow_call *call, int32_t index)
+{
+    if (index < 0 || (uint32_t)index >= call->plan->constant_count) {
+        return NULL;
+    }
+    return stow_constant_at(call->context, &call->plan->constants[index]);
+}
+
+#if STOW_COUNTERS
+/* Count what one firing of a copy moves between the pools. */
+static void stow_count_traffic(stow_context *context, const stow_node *node, uint32_t units)
+{
+    const stow_plan *plan = context->plan;
+    if (node->kind != STOW_KIND_COPY || node->input_count == 0) {
+        return;
+    }
+    const stow_buffer *from = &plan->buffers[plan->operands[node->first_input]];
+    const stow_buffer *to = &plan->buffers[node->output];
+    const uint64_t bytes = (uint64_t)units * to->row_bytes;
+    if (from->pool == STOW_POOL_SLOW && to->pool == STOW_POOL_FAST) {
+        context->slow_read_bytes += bytes;
+    } else if (from->pool == STOW_POOL_FAST && to->pool == STOW_POOL_SLOW) {
+        context->slow_written_bytes += bytes;
+    }
+}
+#endif
+
+static void stow_fire(stow_context *context, const stow_firing *firing)
+{
+    const stow_plan *plan = context->plan;
+    const stow_node *node = &plan->nodes[firing->node];
+    const stow_call call = {plan, node, plan->params + node->first_param, context, firing->first, firing->count};
+    stow_find_kernel(node->kind)->run(&call);
+#if STOW_COUNTERS
+    stow_count_traffic(context, node, firing->count);
+#endif
+}
+
+/* Unpack the weights of a stage to the start of the fast arena. */
+static stow_status stow_unpack(const stow_context *context, const stow_stage *stage)
+{
+    if (stage->block == STOW_NOTHING_16) {
+        return STOW_OK;
+    }
+    const stow_block *block = &context->plan->blocks[stage->block];
+    const uint8_t *packed = context->plan->weights + block->offset_bytes;
+    const int done = stow_lz4_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
+    return done ? STOW_OK : STOW_BAD_PACKING;
+}
+
+STOW_API stow_status stow_invoke(stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+#if STOW_COUNTERS
+    context->slow_read_bytes = 0;
+    context->slow_written_bytes = 0;
+#endif
+    for (uint32_t i = 0; i < plan->stage_count; i++) {
+        const stow_stage *stage = &plan->stages[i];
+        const stow_status status = stow_unpack(context, stage);
+        if (status != STOW_OK) {
+            return status;
+        }
+        for (uint32_t f = 0; f < stage->firing_count; f++) {
+            stow_fire(context, &plan->firings[stage->first_firing + f]);
+        }
+    }
+    return STOW_OK;
+}

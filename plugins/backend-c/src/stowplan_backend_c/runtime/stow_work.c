@@ -1,0 +1,70 @@
+/* How long a node can take: an upper bound in elementary steps (multiply-adds, bytes moved), without running it. */
+#include "stow_internal.h"
+
+STOW_API uint64_t stow_add_work(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+STOW_API uint64_t stow_multiply_work(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+/* A parameter that counts something; a node that passed its check has no negative ones. */
+static uint64_t stow_work_param(const stow_plan *plan, const stow_node *node, uint32_t index)
+{
+    if (index >= node->param_count) {
+        return 0;
+    }
+    const int32_t value = plan->params[node->first_param + index];
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Steps for each byte of an output row that a window of inputs makes; height and width are neighbours. */
+static uint64_t stow_window_work(const stow_plan *plan, const stow_node *node, uint32_t height, uint64_t depth)
+{
+    const uint64_t area = stow_multiply_work(stow_work_param(plan, node, height), stow_work_param(plan, node, height + 1));
+    return stow_multiply_work(area, depth);
+}
+
+static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
+{
+    switch (node->kind) {
+    case STOW_KIND_CONV_2D_S8:
+        return stow_window_work(plan, node, STOW_CONV_2D_S8_KERNEL_H, stow_work_param(plan, node, STOW_CONV_2D_S8_IN_C));
+    case STOW_KIND_CONV_2D_F32:
+        return stow_window_work(plan, node, STOW_CONV_2D_F32_KERNEL_H, stow_work_param(plan, node, STOW_CONV_2D_F32_IN_C));
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8: return stow_window_work(plan, node, STOW_DEPTHWISE_CONV_2D_S8_KERNEL_H, 1);
+    case STOW_KIND_DEPTHWISE_CONV_2D_F32: return stow_window_work(plan, node, STOW_DEPTHWISE_CONV_2D_F32_KERNEL_H, 1);
+    case STOW_KIND_AVERAGE_POOL_2D_S8: return stow_window_work(plan, node, STOW_AVERAGE_POOL_2D_S8_KERNEL_H, 1);
+    case STOW_KIND_AVERAGE_POOL_2D_F32: return stow_window_work(plan, node, STOW_AVERAGE_POOL_2D_F32_KERNEL_H, 1);
+    case STOW_KIND_MAX_POOL_2D_S8: return stow_window_work(plan, node, STOW_MAX_POOL_2D_S8_KERNEL_H, 1);
+    case STOW_KIND_MAX_POOL_2D_F32: return stow_window_work(plan, node, STOW_MAX_POOL_2D_F32_KERNEL_H, 1);
+    case STOW_KIND_FULLY_CONNECTED_S8: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_S8_FEATURES);
+    case STOW_KIND_FULLY_CONNECTED_F32: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_F32_FEATURES);
+    default: return 1;
+    }
+}
+
+/* Bytes of one row of each operand; of all rows where one unit may read them all. */
+static uint64_t stow_operand_work(const stow_plan *plan, const stow_node *node)
+{
+    const int whole = (node->flags & STOW_NODE_BY_INPUT) == 0 &&
+                      (node->kind == STOW_KIND_MEAN_S8 || node->kind == STOW_KIND_MEAN_F32);
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const stow_buffer *buffer = &plan->buffers[plan->operands[node->first_input + i]];
+        const uint64_t rows = whole ? buffer->rows : 1;
+        work = stow_add_work(work, stow_multiply_work(rows, buffer->row_bytes));
+    }
+    return work;
+}
+
+STOW_API uint64_t stow_unit_work(const stow_plan *plan, const stow_node *node)
+{
+    /* By input rows, each row is added to the sums once, whatever the window. */
+    const uint64_t per_byte = (node->flags & STOW_NODE_BY_INPUT) != 0 ? 1 : stow_work_per_byte(plan, node);
+    const uint64_t made = stow_multiply_work(per_byte, plan->buffers[node->output].row_bytes);
+    return stow_add_work(stow_add_work(made, stow_operand_work(plan, node)), 1);
+}
