@@ -1,0 +1,73 @@
+"""The host library as ctypes sees it: one signature for each function that Python calls."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from stowplan.errors import RuntimeFailure
+from stowplan_backend_c.library import host_library, rebuilt_library
+
+_POINTER = ctypes.c_void_p
+_SIGNATURES: tuple[tuple[str, type | None, tuple[type, ...]], ...] = (
+    ("stow_open", ctypes.c_int, (_POINTER, _POINTER, ctypes.c_size_t)),
+    ("stow_check_digest", ctypes.c_int, (_POINTER, ctypes.c_size_t)),
+    ("stow_bind", ctypes.c_int, (_POINTER, _POINTER, _POINTER, ctypes.c_size_t, _POINTER, ctypes.c_size_t)),
+    ("stow_invoke", ctypes.c_int, (_POINTER,)),
+    ("stow_input", _POINTER, (_POINTER, ctypes.c_uint32)),
+    ("stow_output", _POINTER, (_POINTER, ctypes.c_uint32)),
+    ("stow_status_text", ctypes.c_char_p, (ctypes.c_int,)),
+    ("stow_lz4_decode", ctypes.c_int, (_POINTER, ctypes.c_uint32, _POINTER, ctypes.c_uint32)),
+    ("stow_host_plan_bytes", ctypes.c_size_t, ()),
+    ("stow_host_context_bytes", ctypes.c_size_t, ()),
+    ("stow_host_fault", ctypes.c_uint32, (_POINTER,)),
+    ("stow_host_slow_read_bytes", ctypes.c_uint64, (_POINTER,)),
+    ("stow_host_slow_written_bytes", ctypes.c_uint64, (_POINTER,)),
+)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The loaded library. Its functions hold no state and may be called from any thread."""
+
+    library: ctypes.CDLL
+
+    def text(self, status: int) -> str:
+        """Return a status in words."""
+        text: bytes = self.library.stow_status_text(status)
+        return text.decode("ascii")
+
+    def new_plan(self) -> ctypes.Array[ctypes.c_char]:
+        return ctypes.create_string_buffer(self.library.stow_host_plan_bytes())
+
+    def new_context(self) -> ctypes.Array[ctypes.c_char]:
+        return ctypes.create_string_buffer(self.library.stow_host_context_bytes())
+
+
+@lru_cache(maxsize=1)
+def runtime() -> Runtime:
+    """Return the host library, compiled first if need be. Raises `RuntimeFailure` when that is not possible."""
+    path = host_library()
+    try:
+        return Runtime(_load(path))
+    except (OSError, AttributeError):
+        # A cut-off file from a full disk, say: what can be made again is made again.
+        return _second_try(rebuilt_library(path))
+
+
+def _second_try(path: Path) -> Runtime:
+    try:
+        return Runtime(_load(path))
+    except (OSError, AttributeError) as err:
+        raise RuntimeFailure(f"the C runtime was built but cannot be loaded: {err}") from err
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    for name, result, arguments in _SIGNATURES:
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = list(arguments)
+    return library

@@ -1,0 +1,144 @@
+"""Runs a plan on this machine, in arenas of exactly its sizes, and notices when anything beside them is touched."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from stowplan.errors import InternalFault, PlanError, RuntimeFailure
+from stowplan.planfile.reader import read_plan
+from stowplan.plugins.kinds import Metrics, Port
+from stowplan_backend_c.binding import Runtime, runtime
+
+ALIGNMENT_BYTES = 16
+GUARD_BYTES = 64
+GUARD = bytes((37 * i + 11) & 0xFF for i in range(GUARD_BYTES))
+"""No two neighbours equal, so that no poison byte looks like it."""
+MAX_ARENA_BYTES = 2**30
+"""More than any plan for a small device needs; a hostile file must not make this machine run out of memory."""
+
+
+class AlignedBytes:
+    """Memory at a multiple of 16, between guard bytes that nobody should change."""
+
+    def __init__(self, size_bytes: int, label: str) -> None:
+        self.size_bytes = size_bytes
+        self.label = label
+        try:
+            self._memory = (ctypes.c_ubyte * (size_bytes + 2 * GUARD_BYTES + ALIGNMENT_BYTES))()
+        except MemoryError as err:
+            raise RuntimeFailure(f"no memory for the {label} ({size_bytes} bytes)") from err
+        start = ctypes.addressof(self._memory) + GUARD_BYTES
+        self.address = start + -start % ALIGNMENT_BYTES
+        ctypes.memmove(self.address - GUARD_BYTES, GUARD, GUARD_BYTES)
+        ctypes.memmove(self.address + size_bytes, GUARD, GUARD_BYTES)
+
+    def fill(self, value: int) -> None:
+        ctypes.memset(self.address, value, self.size_bytes)
+
+    def check(self) -> None:
+        """Raise `InternalFault` when a guard byte was overwritten."""
+        before = ctypes.string_at(self.address - GUARD_BYTES, GUARD_BYTES)
+        after = ctypes.string_at(self.address + self.size_bytes, GUARD_BYTES)
+        if before != GUARD:
+            raise InternalFault(f"running the plan wrote in front of the {self.label}; please report this plan")
+        if after != GUARD:
+            raise InternalFault(f"running the plan wrote past the end of the {self.label}; please report this plan")
+
+
+class HostCompiled:
+    """A plan with its arenas, ready to run; see `stowplan.plugins.kinds.Compiled`. Not for two threads at once."""
+
+    def __init__(self, plan: bytes, poison: int = 0xA5) -> None:
+        if not 0 <= poison <= 255:
+            raise RuntimeFailure(f"poison is {poison}: it must be one byte (0..255)")
+        view = read_plan(plan)
+        self.inputs: tuple[Port, ...] = view.inputs
+        self.outputs: tuple[Port, ...] = view.outputs
+        self.fully_accelerated = True
+        self._poison = poison
+        self._open = True
+        self._runtime: Runtime = runtime()
+        self._data = AlignedBytes(len(plan), "plan")
+        ctypes.memmove(self._data.address, plan, len(plan))
+        self._plan = self._opened(len(plan))
+        needed = view.fast_bytes + view.slow_bytes
+        if needed > MAX_ARENA_BYTES:
+            raise RuntimeFailure(f"the plan needs {needed} bytes of memory, {MAX_ARENA_BYTES} are the most to run here")
+        self._fast = AlignedBytes(view.fast_bytes, "fast arena")
+        self._slow = AlignedBytes(view.slow_bytes, "slow arena")
+        self._context = self._bound()
+
+    def run(self, inputs: Sequence[bytes]) -> list[bytes]:
+        return self.run_with_metrics(inputs)[0]
+
+    def run_with_metrics(self, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics]:
+        if not self._open:
+            raise RuntimeFailure("this compiled model was closed")
+        self._check_inputs(inputs)
+        self._fast.fill(self._poison)
+        self._slow.fill(self._poison)
+        library = self._runtime.library
+        for index, data in enumerate(inputs):
+            ctypes.memmove(library.stow_input(self._context, index), bytes(data), self.inputs[index].size_bytes)
+        start = time.perf_counter_ns()
+        status = library.stow_invoke(self._context)
+        duration = time.perf_counter_ns() - start
+        for memory in (self._fast, self._slow, self._data):
+            memory.check()
+        if status != 0:
+            raise PlanError(f"the plan cannot be run: {self._runtime.text(status)}; compile it again")
+        outputs = [
+            ctypes.string_at(library.stow_output(self._context, index), port.size_bytes)
+            for index, port in enumerate(self.outputs)
+        ]
+        return outputs, Metrics(
+            duration_ns=duration,
+            slow_read_bytes=library.stow_host_slow_read_bytes(self._context),
+            slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
+        )
+
+    def close(self) -> None:
+        """Let go of the arenas; a second call does nothing."""
+        self._open = False
+        for memory in ("_fast", "_slow", "_data", "_plan", "_context"):
+            self.__dict__.pop(memory, None)
+
+    def __enter__(self) -> HostCompiled:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self, size_bytes: int) -> ctypes.Array[ctypes.c_char]:
+        plan = self._runtime.new_plan()
+        status = self._runtime.library.stow_open(plan, self._data.address, size_bytes)
+        if status != 0:
+            where = self._runtime.library.stow_host_fault(plan)
+            raise PlanError(f"the plan is refused: {self._runtime.text(status)} (record {where}); compile it again")
+        return plan
+
+    def _bound(self) -> ctypes.Array[ctypes.c_char]:
+        context = self._runtime.new_context()
+        fast, slow = self._fast, self._slow
+        status = self._runtime.library.stow_bind(
+            context, self._plan, fast.address, fast.size_bytes, slow.address, slow.size_bytes
+        )
+        if status != 0:
+            raise InternalFault(f"arenas of the plan's own sizes are refused: {self._runtime.text(status)}")
+        return context
+
+    def _check_inputs(self, inputs: Sequence[bytes]) -> None:
+        if len(inputs) != len(self.inputs):
+            raise RuntimeFailure(f"{len(inputs)} inputs given, the model has {len(self.inputs)}")
+        for port, data in zip(self.inputs, inputs, strict=True):
+            size = memoryview(data).nbytes
+            if size != port.size_bytes:
+                shape = "x".join(map(str, port.shape)) or "scalar"
+                raise RuntimeFailure(
+                    f"input {port.name}: {size} bytes given, {shape} {port.dtype} has {port.size_bytes} bytes"
+                )

@@ -1,0 +1,85 @@
+"""Finds a C compiler on this machine, and says what it is without running it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stowplan.errors import RuntimeFailure
+
+FLAGS = (
+    "-std=c11",
+    "-O2",
+    "-shared",
+    # A fused multiply-add rounds once where the source says twice: floats would depend on how rows were split.
+    "-ffp-contract=off",
+    "-DSTOW_COUNTERS=1",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiler:
+    """A command that compiles C; `identity` changes whenever the program behind it is another one."""
+
+    command: tuple[str, ...]
+    identity: str
+
+
+def find_compiler() -> Compiler:
+    """Return $CC, else cc, gcc or clang, else the compiler in the `ziglang` package.
+
+    Raises `RuntimeFailure` when there is none, or when $CC names one that does not exist.
+    """
+    chosen = os.environ.get("CC", "").strip()
+    if chosen:
+        return _named(chosen)
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path is not None:
+            return Compiler(command=(path,), identity=_identity(path))
+    return _zig()
+
+
+def flags() -> tuple[str, ...]:
+    """Return the options with which the host library is built."""
+    return FLAGS if sys.platform == "win32" else (*FLAGS, "-fPIC")
+
+
+def library_suffix() -> str:
+    return {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+
+def _named(chosen: str) -> Compiler:
+    try:
+        words = shlex.split(chosen, posix=os.name != "nt")
+    except ValueError as err:
+        raise RuntimeFailure(f"CC={chosen}: cannot be split into words ({err}); correct CC or unset it") from err
+    path = shutil.which(words[0])
+    if path is None:
+        raise RuntimeFailure(f"CC={chosen}: there is no program {words[0]}; correct CC or unset it")
+    return Compiler(command=(path, *words[1:]), identity="\0".join([_identity(path), *words[1:]]))
+
+
+def _zig() -> Compiler:
+    found = importlib.util.find_spec("ziglang")
+    if found is None or not found.submodule_search_locations:
+        raise RuntimeFailure(
+            "no C compiler found (looked for $CC, cc, gcc, clang): install one, or `pip install ziglang`, "
+            "which brings one"
+        )
+    program = Path(found.submodule_search_locations[0]) / ("zig.exe" if sys.platform == "win32" else "zig")
+    if not program.is_file():
+        raise RuntimeFailure(f"the ziglang package has no {program.name}: reinstall it, or install a C compiler")
+    return Compiler(command=(str(program), "cc"), identity=_identity(str(program)))
+
+
+def _identity(path: str) -> str:
+    """Path, size and time of change: running `--version` would cost more than all the rest of a warm start."""
+    real = os.path.realpath(path)
+    status = os.stat(real)
+    return f"{real}\0{status.st_size}\0{status.st_mtime_ns}"
