@@ -1,0 +1,121 @@
+"""Walks the operators of a subgraph in order: shapes from the inputs on, and each operator converted or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stowplan_importer_tflite import schema
+from stowplan_importer_tflite.lower import LOWERINGS
+from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
+from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_size, resolve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """`conversions` and `refusals` by operator index; `shapes` of all tensors, as computed where that was possible."""
+
+    conversions: Mapping[int, Conversion]
+    refusals: Mapping[int, str]
+    shapes: Sequence[tuple[int, ...]]
+
+
+@dataclass
+class Walk:
+    """What is known so far. `trusted` says that the file's shapes were made for these input shapes."""
+
+    subgraph: FileSubgraph
+    trusted: bool
+    shapes: list[tuple[int, ...]]
+    broken: set[int] = field(default_factory=set)
+
+    def value(self, index: int) -> Value | None:
+        if index < 0:
+            return None
+        return resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
+
+    def unknown(self, value: Value) -> bool:
+        """Say that nobody knows a tensor's shape: no operator computed it, and the file leaves it open."""
+        return value.broken and not (self.trusted and not any(self.subgraph.tensors[value.index].free))
+
+
+def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]]) -> Converted:
+    """Convert all operators, given the shapes of the inputs by tensor index."""
+    shapes = [input_shapes.get(i, t.bound if t.data is None else t.shape) for i, t in enumerate(subgraph.tensors)]
+    trusted = all(shape == subgraph.tensors[i].bound for i, shape in input_shapes.items())
+    walk = Walk(subgraph=subgraph, trusted=trusted, shapes=shapes)
+    conversions: dict[int, Conversion] = {}
+    refusals: dict[int, str] = {}
+    for index, operator in enumerate(subgraph.operators):
+        try:
+            conversions[index] = _convert(walk, operator)
+        except Refusal as refusal:
+            refusals[index] = str(refusal)
+            walk.broken.update(operator.outputs)
+    return Converted(conversions=conversions, refusals=refusals, shapes=shapes)
+
+
+def _convert(walk: Walk, operator: FileOperator) -> Conversion:
+    lowering = LOWERINGS.get(operator.kind)
+    if lowering is None:
+        raise Refusal("not a supported operator")
+    expected = schema.OPTIONS.get(operator.kind, 0)
+    if expected and operator.options is not None and operator.options_type != expected:
+        raise Refusal(f"its options are those of another operator (type {operator.options_type})")
+    if len(operator.outputs) != 1:
+        raise Refusal(f"{len(operator.outputs)} outputs where 1 is defined")
+    inputs = tuple(walk.value(i) for i in operator.inputs)
+    if any(value is not None and walk.unknown(value) for value in inputs):
+        raise Refusal("")
+    output = walk.value(operator.outputs[0])
+    assert output is not None
+    conversion = lowering(Site(kind=operator.kind, inputs=inputs, output=output, table=operator.options))
+    tensor = walk.subgraph.tensors[output.index]
+    _check_shape(tensor, conversion.shape, walk.trusted)
+    walk.shapes[output.index] = conversion.shape
+    return conversion
+
+
+def _check_shape(tensor: FileTensor, computed: tuple[int, ...], trusted: bool) -> None:
+    check_size(tensor.name, computed, tensor.dtype)
+    if 0 in computed:
+        raise Refusal(f"its output of shape {spelled(computed)} is empty")
+    if not trusted or not tensor.shape:  # no shape at all is how files leave even the rank open
+        return
+    free = tensor.free
+    if len(computed) != len(free) or any(
+        size != stated and not open_ for size, stated, open_ in zip(computed, tensor.shape, free, strict=True)
+    ):
+        raise Refusal(
+            f"output {shown(tensor.name)} has shape {spelled(tensor.shape)} in the file, "
+            f"the inputs make it {spelled(computed)}"
+        )
+
+
+def check_order(subgraph: FileSubgraph) -> str:
+    """Return what is wrong with the order of operators, or nothing: read before written, or written twice."""
+    written = set(subgraph.inputs)
+    if len(written) != len(subgraph.inputs):
+        return "a tensor is an input twice"
+    for index in subgraph.inputs:
+        if subgraph.tensors[index].data is not None:
+            return f"input {shown(subgraph.tensors[index].name)} is a constant"
+    for index, operator in enumerate(subgraph.operators):
+        for tensor in operator.inputs if operator.kind in LOWERINGS else ():  # others may have scratch memory there
+            if tensor >= 0 and tensor not in written and _needs_writing(subgraph.tensors[tensor]):
+                name = shown(subgraph.tensors[tensor].name)
+                return f"operator {index} ({operator.kind}) reads tensor {name} before it is written"
+        for tensor in operator.outputs:
+            if tensor in written or subgraph.tensors[tensor].data is not None:
+                name = shown(subgraph.tensors[tensor].name)
+                return f"operator {index} ({operator.kind}) writes tensor {name}, which has a value already"
+            written.add(tensor)
+    for tensor in subgraph.outputs:
+        if tensor not in written and _needs_writing(subgraph.tensors[tensor]):
+            return f"output {shown(subgraph.tensors[tensor].name)} is never written"
+    return "" if subgraph.outputs else "it has no outputs"
+
+
+def _needs_writing(tensor: FileTensor) -> bool:
+    """An empty constant has no bytes either; and what a variable holds, or lies elsewhere, is refused by name later."""
+    return tensor.data is None and 0 not in tensor.shape and not (tensor.variable or tensor.external)

@@ -1,0 +1,79 @@
+"""What a file holds, for `stowplan inspect`: works for every file that parses, convertible or not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stowplan.flow.model import Model
+from stowplan.plugins.kinds import Description, OperatorFact
+from stowplan_importer_tflite.binding import stated_shape
+from stowplan_importer_tflite.convert import Converted, check_order, convert
+from stowplan_importer_tflite.load import general_reasons, unique_names
+from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse
+from stowplan_importer_tflite.schema import VERSION
+
+
+def describe(model: Model) -> Description:
+    """Return the facts about the first subgraph. Raises `ModelError` when the file does not parse."""
+    file = parse(model)
+    main = file.subgraphs[0]
+    names = unique_names(main)
+    wrong = check_order(main)
+    converted = convert(main, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
+    constants = {t: main.tensors[t] for operator in main.operators for t in operator.inputs if t >= 0}
+    return Description(
+        format="tflite",
+        version=str(VERSION),
+        inputs=tuple((names[t], stated_shape(main.tensors[t]), main.tensors[t].dtype) for t in main.inputs),
+        outputs=tuple((names[t], stated_shape(main.tensors[t]), main.tensors[t].dtype) for t in main.outputs),
+        operators=tuple(_fact(main, converted, index) for index in range(len(main.operators))),
+        subgraph_count=len(file.subgraphs),
+        weight_bytes=sum({tensor.buffer: _constant_bytes(tensor) for tensor in constants.values()}.values()),
+        quantization=Counter(_quantized(tensor) for tensor in main.tensors),
+        signatures=tuple(signature.key for signature in file.signatures),
+        reasons=(*([wrong] if wrong else []), *general_reasons(file)),
+    )
+
+
+def _fact(main: FileSubgraph, converted: Converted, index: int) -> OperatorFact:
+    operator = main.operators[index]
+    outputs = [main.tensors[t] for t in operator.outputs]
+    inputs = {t: main.tensors[t] for t in operator.inputs if t >= 0}
+    return OperatorFact(
+        index=index,
+        kind=operator.kind,
+        name=outputs[0].name if outputs else "",
+        outputs=tuple((stated_shape(tensor), tensor.dtype) for tensor in outputs),
+        weight_bytes=sum(_constant_bytes(tensor) for tensor in inputs.values()),
+        macs=_macs(main, converted, index),
+        reason=converted.refusals.get(index, "")
+        or ("follows an unsupported operator" if index in converted.refusals else ""),
+    )
+
+
+def _macs(main: FileSubgraph, converted: Converted, index: int) -> int:
+    """Return multiplications of weights with inputs, for the operators that have weights; 0 for all others."""
+    conversion = converted.conversions.get(index)
+    if conversion is None or conversion.kind not in ("conv_2d", "depthwise_conv_2d", "fully_connected"):
+        return 0
+    outputs = 1
+    for size in conversion.shape:
+        outputs *= size
+    weights = main.tensors[conversion.inputs[1]].shape
+    if conversion.kind == "depthwise_conv_2d":
+        return outputs * weights[1] * weights[2]
+    per_output = 1
+    for size in weights[1:]:
+        per_output *= size
+    return outputs * per_output
+
+
+def _constant_bytes(tensor: FileTensor) -> int:
+    return 0 if tensor.data is None else len(tensor.data)
+
+
+def _quantized(tensor: FileTensor) -> str:
+    scales = len(tensor.quantization.scales)
+    if tensor.dtype.startswith("float") or not scales:
+        return tensor.dtype
+    return f"{tensor.dtype} per {'tensor' if scales == 1 else 'channel'}"

@@ -1,0 +1,161 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED: operators with weights and a bias."""
+
+from __future__ import annotations
+
+from stowplan.flow.graph import ABSENT
+from stowplan_importer_tflite.lower.windows import image, span
+from stowplan_importer_tflite.parse import shown, spelled
+from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField
+from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_rescale, scale_of
+
+BIAS_TOLERANCE = 0.02
+"""How far a bias may be off, in steps of the output for a bias of 1, before its scale counts as wrong; as in LiteRT."""
+
+
+def conv_2d(site: Site) -> Conversion:
+    x, w, y = _operands(site, channel_axis=0)
+    n, in_h, in_w, in_c = image(x)
+    out_c, kernel_h, kernel_w, depth = _rank_4(w)
+    if depth != in_c:
+        grouped = "; grouped convolution is not supported" if depth and in_c % depth == 0 else ""
+        raise Refusal(f"weights for {depth} channels, the input has {in_c}{grouped}")
+    padding = site.options().integer(ConvField.PADDING, "b")
+    stride_h, stride_w = site.integer(ConvField.STRIDE_H), site.integer(ConvField.STRIDE_W)
+    dilation_h, dilation_w = site.integer(ConvField.DILATION_H, 1), site.integer(ConvField.DILATION_W, 1)
+    rows = span(in_h, kernel_h, stride_h, dilation_h, padding)
+    columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
+    return Conversion(
+        kind="conv_2d",
+        inputs=(x.index, w.index, _bias(site, x, w, y, out_c)),
+        shape=(n, rows.outputs, columns.outputs, out_c),
+        attributes={
+            "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
+            "pad_top": rows.before, "pad_left": columns.before, "pad_bottom": rows.after, "pad_right": columns.after,
+            "activation": site.activation_function(ConvField.ACTIVATION),
+        },
+    )  # fmt: skip
+
+
+def depthwise_conv_2d(site: Site) -> Conversion:
+    x, w, y = _operands(site, channel_axis=3)
+    n, in_h, in_w, in_c = image(x)
+    first, kernel_h, kernel_w, out_c = _rank_4(w)
+    if first != 1 or out_c % in_c:
+        raise Refusal(f"weights of shape {spelled(w.shape)} do not fit an input with {in_c} channels")
+    multiplier = out_c // in_c
+    stated = site.integer(DepthwiseField.MULTIPLIER)
+    # Old converters wrote 0 there; the shapes say the same thing and are what kernels go by.
+    if stated not in (0, multiplier):
+        raise Refusal(f"depth multiplier {stated}, but the weights of shape {spelled(w.shape)} say {multiplier}")
+    padding = site.options().integer(DepthwiseField.PADDING, "b")
+    stride_h, stride_w = site.integer(DepthwiseField.STRIDE_H), site.integer(DepthwiseField.STRIDE_W)
+    dilation_h, dilation_w = site.integer(DepthwiseField.DILATION_H, 1), site.integer(DepthwiseField.DILATION_W, 1)
+    rows = span(in_h, kernel_h, stride_h, dilation_h, padding)
+    columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
+    return Conversion(
+        kind="depthwise_conv_2d",
+        inputs=(x.index, w.index, _bias(site, x, w, y, out_c)),
+        shape=(n, rows.outputs, columns.outputs, out_c),
+        attributes={
+            "multiplier": multiplier,
+            "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
+            "pad_top": rows.before, "pad_left": columns.before, "pad_bottom": rows.after, "pad_right": columns.after,
+            "activation": site.activation_function(DepthwiseField.ACTIVATION),
+        },
+    )  # fmt: skip
+
+
+def fully_connected(site: Site) -> Conversion:
+    x, w, y = _operands(site, channel_axis=0)
+    if len(w.shape) != 2:
+        raise Refusal(f"weights of shape {spelled(w.shape)}; two dimensions are defined")
+    if site.options().integer(FullyConnectedField.WEIGHTS_FORMAT, "b"):
+        raise Refusal("shuffled weights; the default format would be supported")
+    out_features, features = w.shape
+    if not x.shape or x.elements % features:
+        raise Refusal(f"input of shape {spelled(x.shape)} does not divide into rows of {features} features")
+    leading: tuple[int, ...] = (x.elements // features,)
+    if site.options().flag(FullyConnectedField.KEEP_NUM_DIMS):
+        if x.shape[-1] != features:
+            raise Refusal(f"input of shape {spelled(x.shape)} does not end in the {features} features of the weights")
+        leading = x.shape[:-1]
+    return Conversion(
+        kind="fully_connected",
+        inputs=(x.index, w.index, _bias(site, x, w, y, out_features)),
+        shape=(*leading, out_features),
+        attributes={"activation": site.activation_function(FullyConnectedField.ACTIVATION)},
+    )
+
+
+def _operands(site: Site, channel_axis: int) -> tuple[Value, Value, Value]:
+    """Return input, weights and output, their dtypes and quantization checked."""
+    site.arity(2, 3)
+    x = site.activation(0)
+    y = site.result(x.dtype)
+    w = site.constant(1, "weights")
+    if w.dtype != x.dtype:
+        raise Refusal(_mixed(x.dtype, w.dtype))
+    if 0 in w.shape:
+        raise Refusal(f"weights of shape {spelled(w.shape)} are empty")
+    if w.dtype == "int8":
+        _check_weights(w, channel_axis)
+        assert w.quantization is not None
+        check_rescale(scale_of(x) * max(w.quantization.scales) / scale_of(y))
+    return x, w, y
+
+
+def _mixed(activations: str, weights: str) -> str:
+    if activations == "float32" and weights in ("int8", "uint8", "int4"):
+        return (
+            f"float32 activations with {weights} weights (dynamic-range quantization); "
+            "quantize the activations to int8 as well, or convert the model without quantization"
+        )
+    return (
+        f"{activations} activations with {weights} weights; int8 with int8 and float32 with float32 would be supported"
+    )
+
+
+def _check_weights(w: Value, channel_axis: int) -> None:
+    if w.quantization is None:
+        raise Refusal(f"int8 weights {shown(w.name)} have no scale")
+    if any(w.quantization.zero_points):
+        raise Refusal(f"weights {shown(w.name)} are asymmetric; zero point 0 would be supported")
+    if w.quantization.per_channel and w.quantization.axis != channel_axis:
+        raise Refusal(f"weights {shown(w.name)} have scales along axis {w.quantization.axis} instead of {channel_axis}")
+
+
+def _rank_4(w: Value) -> tuple[int, int, int, int]:
+    if len(w.shape) != 4:
+        raise Refusal(f"weights of shape {spelled(w.shape)}; four dimensions are defined")
+    a, b, c, d = w.shape
+    return a, b, c, d
+
+
+def _bias(site: Site, x: Value, w: Value, y: Value, channels: int) -> int:
+    """Return the bias' index, or that there is none."""
+    if site.optional(2) is None:
+        return ABSENT
+    bias = site.constant(2, "bias")
+    expected = "int32" if x.dtype == "int8" else "float32"
+    if bias.dtype != expected:
+        raise Refusal(f"{bias.dtype} bias; {expected} would be supported")
+    if bias.elements != channels or len(bias.shape) != 1:
+        raise Refusal(f"bias of shape {spelled(bias.shape)} for {channels} output channels")
+    if x.dtype == "int8":
+        _check_bias_scale(bias, x, w, y)
+    return bias.index
+
+
+def _check_bias_scale(bias: Value, x: Value, w: Value, y: Value) -> None:
+    """A bias is added to sums in steps of input scale times weight scale; another scale contradicts that."""
+    if bias.quantization is None:
+        return
+    if any(bias.quantization.zero_points):
+        raise Refusal(f"bias {shown(bias.name)} has a zero point; 0 is defined")
+    assert w.quantization is not None
+    scales, stated = w.quantization.scales, bias.quantization.scales
+    count = max(len(scales), len(stated))
+    for scale, found in zip(scales * (count // len(scales)), stated * (count // len(stated)), strict=False):
+        step = scale_of(x) * scale
+        if abs(step - found) > max(BIAS_TOLERANCE * scale_of(y), 0.01 * step):
+            raise Refusal(f"bias {shown(bias.name)} has scale {found:.6g}, input and weights make it {step:.6g}")

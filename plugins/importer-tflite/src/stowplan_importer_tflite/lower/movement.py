@@ -1,0 +1,89 @@
+"""RESHAPE, PAD and CONCATENATION: operators that move elements and leave their values alone."""
+
+from __future__ import annotations
+
+import math
+
+from stowplan_importer_tflite.parse import spelled
+from stowplan_importer_tflite.schema import RESHAPE_NEW_SHAPE, ConcatenationField
+from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_activation, check_same_quantization
+
+
+def reshape(site: Site) -> Conversion:
+    site.arity(1, 2)
+    x = site.activation(0)
+    check_same_quantization(x, site.result(x.dtype))
+    return Conversion(kind="reshape", inputs=(x.index,), shape=_fill(_asked_shape(site), x))
+
+
+def _asked_shape(site: Site) -> tuple[int, ...]:
+    """The shape operand counts before the options, and the options before the output's own shape."""
+    shape = site.optional(1)
+    if shape is not None:
+        asked = site.constant_integers(1, "the new shape")
+        if len(shape.shape) > 1:
+            raise Refusal(f"a new shape of shape {spelled(shape.shape)}; a vector is defined")
+    elif site.table is not None and site.table.has(RESHAPE_NEW_SHAPE):
+        asked = site.table.integers(RESHAPE_NEW_SHAPE)
+    else:
+        return site.output.shape
+    return () if asked == (0,) else asked  # how old converters wrote a scalar
+
+
+def _fill(asked: tuple[int, ...], x: Value) -> tuple[int, ...]:
+    """Replace one -1 by what is left."""
+    known = math.prod(size for size in asked if size != -1)
+    if any(size < -1 or size == 0 for size in asked) or asked.count(-1) > 1 or len(asked) > 8:
+        raise Refusal(f"a new shape of ({', '.join(map(str, asked[:8]))})")
+    shape = tuple(x.elements // known if size == -1 else size for size in asked)
+    if math.prod(shape) != x.elements:
+        raise Refusal(
+            f"{x.elements} elements of shape {spelled(x.shape)} do not fill {spelled(asked)}; "
+            "a shape fixed in the model allows no other batch"
+        )
+    return shape
+
+
+def pad(site: Site) -> Conversion:
+    site.arity(2, 2)
+    x = site.activation(0)
+    check_same_quantization(x, site.result(x.dtype))
+    numbers = site.constant_integers(1, "the list of paddings")
+    if len(numbers) != 2 * len(x.shape) or any(number < 0 for number in numbers):
+        raise Refusal(f"paddings {numbers[:16]} for an input of shape {spelled(x.shape)}")
+    before, after = numbers[::2], numbers[1::2]
+    shape = tuple(a + size + b for a, size, b in zip(before, x.shape, after, strict=True))
+    return Conversion(kind="pad", inputs=(x.index,), shape=shape, attributes={"before": before, "after": after})
+
+
+def concatenation(site: Site) -> Conversion:
+    parts = [check_activation(site.value(i)) for i in range(len(site.inputs))]
+    if not parts or all(part.data is not None for part in parts):
+        raise Refusal("all inputs are constants; fold them before the export")
+    first = parts[0]
+    for part in (*parts[1:], site.output):
+        if part.dtype != first.dtype:
+            raise Refusal(f"{first.dtype} with {part.dtype}; one type would be supported")
+        check_same_quantization(first, check_activation(part))
+    if site.activation_function(ConcatenationField.ACTIVATION) != "none":
+        raise Refusal("a fused activation; NONE would be supported")
+    stated = site.integer(ConcatenationField.AXIS)
+    if not -len(first.shape) <= stated < len(first.shape):
+        raise Refusal(f"axis {stated} of inputs of shape {spelled(first.shape)}")
+    axis = stated % len(first.shape)
+    return Conversion(
+        kind="concatenation",
+        inputs=tuple(part.index for part in parts),
+        shape=_joined([part.shape for part in parts], axis),
+        attributes={"axis": axis},
+    )
+
+
+def _joined(shapes: list[tuple[int, ...]], axis: int) -> tuple[int, ...]:
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if len(shape) != len(first) or any(shape[i] != first[i] for i in range(len(first)) if i != axis):
+            raise Refusal(
+                f"inputs of shapes {spelled(first)} and {spelled(shape)} do not go together along axis {axis}"
+            )
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
