@@ -6,6 +6,10 @@ Exit codes are part of the contract of the command line: 0 done, 1 refused, 2 us
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stowplan.build.facts import Facts
 
 
 class StowplanError(Exception):
@@ -58,6 +62,7 @@ class DoesNotFit(StowplanError):  # noqa: N818  (the name the field uses for thi
         self.cause = cause
         self.needed_bytes = needed_bytes
         self.budget_bytes = budget_bytes
+        self.facts: Facts | None = None  # what the report can say all the same; the pipeline fills it in
 
     def details(self) -> Mapping[str, object]:
         return {"needed_bytes": self.needed_bytes, "budget_bytes": self.budget_bytes}
@@ -67,6 +72,12 @@ class PlanError(StowplanError):
     """A plan file cannot be used: damaged, truncated, of an unknown version, or not a plan."""
 
     code = "bad-plan"
+
+
+class OutputError(StowplanError):
+    """A file cannot be written where the user asked for it."""
+
+    code = "output"
 
 
 class PluginError(StowplanError):

@@ -1,0 +1,179 @@
+"""From a graph and a target to a plan: schedule, lower, check, and pack weights for the stages they are used in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stowplan.build.lower import Lowered, lower
+from stowplan.build.rows import Layout
+from stowplan.build.verify import verify
+from stowplan.errors import DoesNotFit
+from stowplan.flow.graph import Graph
+from stowplan.flow.model import Model
+from stowplan.flow.plan import Block, Plan
+from stowplan.flow.schedule import Schedule
+from stowplan.flow.target import Target
+from stowplan.planfile.constants import ConstantPool, constants_of
+from stowplan.plugins.kinds import Compressor, ScheduleOptions, Scheduler
+from stowplan.units import format_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What is kept in the plan beside what the schedule says."""
+
+    xip: bool = False
+    keep_names: bool = False
+    provenance: tuple[tuple[str, object], ...] = ()
+
+
+class Lowering:
+    """The lowered operators of one graph, each computed once however many schedules are tried."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.layout = Layout(graph)
+        self._done: dict[int, Lowered] = {}
+
+    def operator(self, index: int) -> Lowered:
+        if index not in self._done:
+            if self.layout.is_view(self.graph.operators[index]):
+                return COPY
+            self._done[index] = lower(self.graph, self.layout, index)
+        return self._done[index]
+
+    def nodes(self, schedule: Schedule) -> tuple[Lowered, ...]:
+        return tuple(COPY if n.operator is None else self.operator(n.operator) for n in schedule.nodes)
+
+    def block(self, schedule: Schedule, nodes: list[int]) -> ConstantPool:
+        """Return the constants of some nodes as they would lie in one block."""
+        pool = ConstantPool()
+        for index in nodes:
+            operator = schedule.nodes[index].operator
+            if operator is None:
+                continue
+            for data in constants_of(self.operator(operator), self.graph.operators[operator], self.graph):
+                pool.add(data)
+        return pool
+
+
+def _copy() -> Lowered:
+    from stowplan.build.lower import Operand
+
+    return Lowered(kind="copy", operands=(Operand(position=0),))
+
+
+COPY = _copy()
+
+
+def stages_of_nodes(schedule: Schedule) -> tuple[int, ...]:
+    """Return the stage in which each node runs. A node runs in one stage only."""
+    stages = [0] * len(schedule.nodes)
+    for number, region in enumerate(schedule.regions):
+        for firing in schedule.firings[region.first : region.last]:
+            stages[firing.node] = number
+    return tuple(stages)
+
+
+def plan_uncompressed(
+    model: Model, lowering: Lowering, target: Target, scheduler: Scheduler, options: PlanOptions
+) -> Plan:
+    """Return a checked plan whose weights lie in it as they are. Raises `DoesNotFit`."""
+    schedule = scheduler.schedule(lowering.graph, target, ScheduleOptions())
+    return make_plan(model, lowering, schedule, options)
+
+
+def make_plan(model: Model, lowering: Lowering, schedule: Schedule, options: PlanOptions) -> Plan:
+    """Return the plan of a schedule. Raises `ScheduleFault` when the checker refuses it."""
+    verify(lowering.graph, schedule)
+    return Plan(
+        model_digest=model.digest,
+        graph=lowering.graph,
+        schedule=schedule,
+        lowered=lowering.nodes(schedule),
+        stage_of_node=stages_of_nodes(schedule),
+        xip=options.xip,
+        keep_names=options.keep_names,
+        provenance=dict(options.provenance),
+    )
+
+
+def plan_compressed(
+    model: Model,
+    lowering: Lowering,
+    target: Target,
+    scheduler: Scheduler,
+    options: PlanOptions,
+    compressor: Compressor,
+) -> Plan:
+    """Return a checked plan with each stage's weights packed, and room in fast memory for the largest of them.
+
+    One block is unpacked at a time, to the start of the fast arena, so activations get what the largest block leaves.
+    Fewer and larger stages need more of it: the stages' weights are limited further and further until all fits.
+    Raises `DoesNotFit` when even one operator's weights at a time are too many.
+    """
+    total = sum(len(data) for data in lowering.graph.constants.values())
+    limit, smallest, cause = total, None, None
+    while True:
+        found = _reserve(lowering, target, scheduler, limit)
+        if isinstance(found, Schedule):
+            return _packed(make_plan(model, lowering, found, options), lowering, compressor)
+        reserved, cause = found
+        smallest = reserved if smallest is None else min(smallest, reserved)
+        if limit < 64:
+            break
+        limit //= 2
+    budget = target.fast.size_bytes or 0
+    if smallest >= budget:
+        raise DoesNotFit(
+            f"decompressed weights need {format_size(smallest)} of fast memory, the budget is {format_size(budget)}",
+            needed_bytes=smallest,
+            budget_bytes=budget,
+        )
+    raise DoesNotFit(
+        f"decompressed weights need {format_size(smallest)} of fast memory; beside them: {cause.cause}",
+        needed_bytes=cause.needed_bytes,
+        budget_bytes=budget,
+    )
+
+
+def _reserve(
+    lowering: Lowering, target: Target, scheduler: Scheduler, limit: int
+) -> Schedule | tuple[int, DoesNotFit]:
+    """Schedule with stages of at most `limit` bytes of weights, and with their largest block reserved.
+
+    The block is known only once the stages are; with room reserved the stages can only get smaller, so this settles.
+    """
+    unlimited = replace(target, pools=(replace(target.fast, size_bytes=None), *target.pools[1:]))
+    reserved = _largest_block(lowering, scheduler.schedule(lowering.graph, unlimited, ScheduleOptions(stage_weight_bytes=limit)))
+    for _ in range(4):
+        try:
+            schedule = scheduler.schedule(
+                lowering.graph, target, ScheduleOptions(weights_reserved_bytes=reserved, stage_weight_bytes=limit)
+            )
+        except DoesNotFit as err:
+            return reserved, err
+        largest = _largest_block(lowering, schedule)
+        if largest <= reserved:
+            return schedule
+        reserved = largest
+    return reserved, DoesNotFit("the stages do not settle")
+
+
+def _largest_block(lowering: Lowering, schedule: Schedule) -> int:
+    return max((lowering.block(schedule, nodes).size_bytes for nodes in _nodes_by_stage(schedule)), default=0)
+
+
+def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
+    groups: list[list[int]] = [[] for _ in schedule.regions]
+    for node, stage in enumerate(stages_of_nodes(schedule)):
+        groups[stage].append(node)
+    return groups
+
+
+def _packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
+    blocks: list[Block | None] = []
+    for nodes in _nodes_by_stage(plan.schedule):
+        data = lowering.block(plan.schedule, nodes).bytes()
+        blocks.append(Block(packed=compressor.compress(data), unpacked_bytes=len(data)) if data else None)
+    return replace(plan, blocks=tuple(blocks), compressor=compressor.name)

@@ -1,0 +1,102 @@
+"""No plan is written that has not been run: the plan against a schedule without any sharing, on random inputs.
+
+Both run the same kernels in arenas of exactly the sizes they state, between guard bytes, with unwritten memory filled
+differently each time. What differs is order, rows and addresses: equal outputs, bit for bit, prove those.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from stowplan.build.rows import Layout
+from stowplan.errors import InternalFault
+from stowplan.flow.graph import Graph
+from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
+from stowplan.flow.target import Pool, Target
+from stowplan.plugins.kinds import Backend, Metrics, Port
+
+_POISONS = (0xA5, 0x00, 0x7F)
+
+
+class ProofFailed(InternalFault):  # noqa: N818
+    """The plan ran and gave other bytes than the untiled schedule."""
+
+    code = "proof-failed"
+
+
+def separate_schedule(graph: Graph) -> Schedule:
+    """Return the untiled schedule: file order, each operator at once, every tensor in memory of its own."""
+    layout, buffers, numbers, nodes, offset = Layout(graph), [], {}, [], 0
+    tensors = [*graph.inputs, *(op.outputs[0] for op in graph.operators)]
+    for tensor in tensors:
+        form = layout.form(tensor)
+        numbers[tensor] = len(buffers)
+        rows = tuple(offset + r * form.row_bytes for r in range(form.rows))
+        buffers.append(Buffer(tensor=tensor, pool=0, rows=form.rows, row_bytes=form.row_bytes, offsets=rows))
+        offset += -(-form.size_bytes // 16) * 16
+    for index, operator in enumerate(graph.operators):
+        units, output = layout.units(index), numbers[operator.outputs[0]]
+        count = buffers[output].rows if layout.is_view(operator) else units.count
+        inputs = tuple(numbers[t] if graph.is_activation(t) else NONE for t in operator.inputs)
+        nodes.append(Node(operator=index, inputs=inputs, output=output, units=count, by_input=units.by_input))
+    return Schedule(
+        graph_digest=graph.digest,
+        target=Target(pools=(Pool(name="fast", size_bytes=None),)),
+        scheduler="separate",
+        buffers=tuple(buffers),
+        nodes=tuple(nodes),
+        firings=tuple(Firing(node=i, first=0, last=node.units) for i, node in enumerate(nodes)),
+        regions=(Region(first=0, last=len(nodes), tiled=False),),
+        interface=tuple((t, numbers[t]) for t in (*graph.inputs, *graph.outputs)),
+        pool_bytes=(offset,),
+        live_peak_bytes=(offset,),
+    )
+
+
+def prove(backend: Backend, plan: bytes, reference: bytes, seed: str, samples: int = 3) -> list[Metrics]:
+    """Run both plans on `samples` random inputs. Raises `ProofFailed` at the first difference.
+
+    Returns what each run of `plan` cost.
+    """
+    found = []
+    with closing(backend.compile(reference)) as truth:
+        for sample in range(samples):
+            generator = random.Random(f"{seed}/{sample}")
+            inputs = [random_bytes(port, generator) for port in truth.inputs]
+            expected = truth.run(inputs)
+            with closing(backend.compile(plan, poison=_POISONS[sample % len(_POISONS)])) as candidate:
+                outputs, metrics = candidate.run_with_metrics(inputs)
+                found.append(metrics)
+                _compare(candidate.outputs, outputs, expected, sample)
+    return found
+
+
+def random_bytes(port: Port, generator: random.Random) -> bytes:
+    """Return a random tensor for a port: integers over their whole range, reals in -1..1."""
+    make = _GENERATORS.get(port.dtype)
+    if make is None:
+        return generator.randbytes(port.size_bytes)
+    return make(port, generator)
+
+
+def _floats(port: Port, generator: random.Random) -> bytes:
+    words = array("h", generator.randbytes(port.size_bytes // 2))
+    return struct.pack(f"<{len(words)}f", *(word / 32768 for word in words))
+
+
+_GENERATORS: dict[str, Callable[[Port, random.Random], bytes]] = {"float32": _floats}
+
+
+def _compare(ports: Sequence[Port], outputs: Sequence[bytes], expected: Sequence[bytes], sample: int) -> None:
+    for port, got, want in zip(ports, outputs, expected, strict=True):
+        if got == want:
+            continue
+        count = sum(a != b for a, b in zip(got, want, strict=True))
+        raise ProofFailed(
+            f"the plan failed its proof: {count} of {len(want)} bytes of output {port.name} differ from the untiled "
+            f"schedule (sample {sample}). No plan was written; please report this with the model"
+        )

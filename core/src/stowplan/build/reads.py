@@ -1,0 +1,118 @@
+"""For the checker: which bytes of an input an operator needs for some bytes of its output, from shapes alone.
+
+Deliberately a second derivation beside `build/rows.py`, in bytes of the row-major tensors rather than rows of forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.flow.graph import Graph, Operator
+
+Range = tuple[int, int]
+
+
+def byte_ranges(graph: Graph, operator: int | None, position: int, start: int, end: int) -> Iterator[Range]:
+    """Yield the half-open byte ranges of the input at `position` that the output's bytes [start, end) depend on.
+
+    `operator` None is a copy. A range may hold more than what is read, never less.
+    """
+    if operator is None:
+        yield start, end
+        return
+    op = graph.operators[operator]
+    source, output = graph.tensors[op.inputs[position]], graph.tensors[op.outputs[0]]
+    in_size, out_size = SIZE_BYTES[source.dtype], SIZE_BYTES[output.dtype]
+    first, last = start // out_size, -(-end // out_size)
+    for a, b in _elements(graph, op, position, first, last):
+        if a < b:
+            yield a * in_size, b * in_size
+
+
+def _elements(graph: Graph, op: Operator, position: int, first: int, last: int) -> Iterator[Range]:
+    source, output = graph.tensors[op.inputs[position]], graph.tensors[op.outputs[0]]
+    if op.kind in ("conv_2d", "depthwise_conv_2d"):
+        kernel = graph.tensors[op.inputs[1]].shape[1]
+        yield from _taps(op, source.shape, output.shape, kernel, op.integer("dilation_h"), first, last)
+    elif op.kind in ("average_pool_2d", "max_pool_2d"):
+        yield from _taps(op, source.shape, output.shape, op.integer("kernel_h"), 1, first, last)
+    elif op.kind == "fully_connected":
+        outputs, features = graph.tensors[op.inputs[1]].shape
+        yield first // outputs * features, -(-last // outputs) * features
+    elif op.kind == "softmax":
+        group = output.shape[-1] if output.shape else 1
+        yield first // group * group, -(-last // group) * group
+    elif op.kind in ("add", "mul"):
+        yield from _broadcast(source.shape, output.shape, first, last)
+    elif op.kind == "mean":
+        axes = op.integers("axes")
+        inner = prod(source.shape[max(axes) + 1 :])
+        reduced = prod(source.shape[min(axes) : max(axes) + 1])
+        yield first // inner * reduced * inner, -(-last // inner) * reduced * inner
+    elif op.kind == "pad":
+        yield from _unpadded(op, source.shape, output.shape, first, last)
+    elif op.kind == "concatenation":
+        yield from _slices(graph, op, position, first, last)
+    else:  # one element for one: reshape, copy, relu, quantize and their like
+        yield first, last
+
+
+def _taps(
+    op: Operator, source: tuple[int, ...], output: tuple[int, ...], kernel: int, dilation: int, first: int, last: int
+) -> Iterator[Range]:
+    _, height, width, channels = source
+    _, out_height, out_width, out_channels = output
+    line, out_line = width * channels, out_width * out_channels
+    for out_row in range(first // out_line, -(-last // out_line)):
+        image, y = divmod(out_row, out_height)
+        for tap in range(kernel):
+            row = y * op.integer("stride_h") + tap * dilation - op.integer("pad_top")
+            if 0 <= row < height:
+                yield (image * height + row) * line, (image * height + row + 1) * line
+
+
+def _broadcast(source: tuple[int, ...], output: tuple[int, ...], first: int, last: int) -> Iterator[Range]:
+    """Map each line of the output (all its axes but the innermost) to the line of the input that is stretched over it."""
+    if source == output:
+        yield first, last
+        return
+    padded = (1,) * (len(output) - len(source)) + source
+    lead = len(output) - (1 if len(output) == 2 else 2)
+    line, out_line = prod(padded[max(lead, 0) :]), prod(output[max(lead, 0) :])
+    for out_row in range(first // out_line, -(-last // out_line)):
+        row, scale, rest = 0, 1, out_row
+        for axis in range(lead - 1, -1, -1):
+            rest, coordinate = divmod(rest, output[axis])
+            row += scale * (coordinate if padded[axis] > 1 else 0)
+            scale *= padded[axis]
+        yield row * line, (row + 1) * line
+
+
+def _unpadded(op: Operator, source: tuple[int, ...], output: tuple[int, ...], first: int, last: int) -> Iterator[Range]:
+    before = op.integers("before")
+    line, out_line = prod(source[-2:]), prod(output[-2:])
+    lead_in, lead_out, lead_before = source[:-2], output[:-2], before[:-2]
+    for out_row in range(first // out_line, -(-last // out_line)):
+        row, rest, inside = 0, out_row, True
+        coordinates = []
+        for size in reversed(lead_out):
+            rest, coordinate = divmod(rest, size)
+            coordinates.append(coordinate)
+        for coordinate, size, pad in zip(reversed(coordinates), lead_in, lead_before, strict=True):
+            inside = inside and 0 <= coordinate - pad < size
+            row = row * size + coordinate - pad
+        if inside:
+            yield row * line, (row + 1) * line
+
+
+def _slices(graph: Graph, op: Operator, position: int, first: int, last: int) -> Iterator[Range]:
+    axis = op.integer("axis")
+    chunks = [prod(graph.tensors[t].shape[axis:]) for t in op.inputs]
+    begin, total, mine = sum(chunks[:position]), sum(chunks), chunks[position]
+    for outer in range(first // total, -(-last // total)):
+        low = max(first - outer * total - begin, 0)
+        high = min(last - outer * total - begin, mine)
+        if low < high:
+            yield outer * mine + low, outer * mine + high

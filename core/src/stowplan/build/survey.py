@@ -1,0 +1,146 @@
+"""Fills in the facts of a report from nouns: the model's, the plan's, and those of a refusal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stowplan.build.facts import Facts, PortFact, StageFact
+from stowplan.errors import DoesNotFit, StowplanError
+from stowplan.flow.graph import Graph
+from stowplan.flow.model import Model
+from stowplan.flow.plan import Plan
+from stowplan.flow.schedule import NONE, Node, Schedule
+from stowplan.flow.target import FAST, SLOW, Pool, Target
+from stowplan.plugins.host import Host
+from stowplan.plugins.kinds import Metrics, ScheduleOptions
+
+BASELINE = "greedy"
+"""The scheduler that plans like TFLite Micro: the report's first row."""
+
+
+def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Facts:
+    """Return what is known before anything is scheduled."""
+    activations = [t for t in (*graph.inputs, *(o for op in graph.operators for o in op.outputs))]
+    largest = max(activations, key=lambda t: graph.tensors[t].size_bytes, default=None)
+    baseline = _baseline(graph, plugins)
+    return Facts(
+        file=model.name,
+        name=graph.name,
+        dtype=_dtype(graph, activations),
+        operators=len(graph.operators),
+        inputs=tuple(_port(graph, t) for t in graph.inputs),
+        outputs=tuple(_port(graph, t) for t in graph.outputs),
+        notes=graph.notes,
+        fast_budget_bytes=target.fast.size_bytes,
+        slow_budget_bytes=target.slow.size_bytes if target.slow else None,
+        has_slow=target.slow is not None,
+        flash_budget_bytes=target.flash_bytes,
+        tflite_micro_bytes=baseline.pool_bytes[FAST] if baseline else None,
+        unscheduled_bytes=baseline.live_peak_bytes[FAST] if baseline else 0,
+        largest_tensor_bytes=graph.tensors[largest].size_bytes if largest is not None else 0,
+        largest_tensor_shape=graph.tensors[largest].shape if largest is not None else (),
+        weight_bytes=sum(len(data) for data in graph.constants.values()),
+    )
+
+
+def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
+    """Return the facts with what a plan says: memory, stages, flash."""
+    schedule = plan.schedule
+    return replace(
+        facts,
+        fits=True,
+        fast_bytes=schedule.pool_bytes[FAST],
+        live_peak_bytes=schedule.live_peak_bytes[FAST],
+        slow_bytes=schedule.pool_bytes[SLOW] if len(schedule.pool_bytes) > 1 else 0,
+        reserved_bytes=schedule.weights_reserved_bytes,
+        stages=len(schedule.regions),
+        tiled=sum(region.tiled for region in schedule.regions),
+        plan_bytes=len(data),
+        stage_table=stage_table(plan),
+    )
+
+
+def refused(facts: Facts, error: DoesNotFit) -> Facts:
+    return replace(facts, fits=False, cause=error.cause)
+
+
+def proof_line(runs: Sequence[Metrics]) -> str:
+    """Say how the plan was proven, or that it was not."""
+    if not runs:
+        return "not proven (--no-prove)"
+    return f"equal to the untiled schedule, bit for bit, on {len(runs)} random inputs in arenas of exactly this size"
+
+
+def stage_table(plan: Plan) -> tuple[StageFact, ...]:
+    """Return one row per stage: what runs in it, what it needs, and what it moves to and from slow memory."""
+    return tuple(_stage(plan, index) for index in range(len(plan.schedule.regions)))
+
+
+def _stage(plan: Plan, index: int) -> StageFact:
+    schedule, graph = plan.schedule, plan.graph
+    region = schedule.regions[index]
+    numbers = dict.fromkeys(f.node for f in schedule.firings[region.first : region.last])
+    nodes = [schedule.nodes[n] for n in numbers]
+    operators = tuple(n.operator for n in nodes if n.operator is not None)
+    peak, bound_by = _peak(schedule, graph, region.first, region.last)
+    constants = {t for o in operators for t in graph.operators[o].inputs if t >= 0 and not graph.is_activation(t)}
+    return StageFact(
+        index=index,
+        operators=operators,
+        kinds=tuple(graph.operators[o].kind for o in operators),
+        tiled=region.tiled,
+        firings=region.last - region.first,
+        peak_bytes=peak,
+        bound_by=bound_by,
+        reload_bytes=sum(_copied(schedule, n, SLOW, FAST) for n in nodes),
+        spill_bytes=sum(_copied(schedule, n, FAST, SLOW) for n in nodes),
+        weight_bytes=sum(graph.tensors[t].size_bytes for t in constants),
+    )
+
+
+def _copied(schedule: Schedule, node: Node, source: int, destination: int) -> int:
+    if node.operator is not None:
+        return 0
+    a, b = schedule.buffers[node.inputs[0]], schedule.buffers[node.output]
+    return b.size_bytes if (a.pool, b.pool) == (source, destination) else 0
+
+
+def _peak(schedule: Schedule, graph: Graph, first: int, last: int) -> tuple[int, str]:
+    """Return how high the stage's segments reach in the fast pool, and the operator whose segment is the highest."""
+    height, name = 0, ""
+    for firing in schedule.firings[first:last]:
+        node = schedule.nodes[firing.node]
+        for index in (*node.inputs, node.output, node.accumulator):
+            if index == NONE or schedule.buffers[index].pool != FAST:
+                continue
+            buffer = schedule.buffers[index]
+            end = max(buffer.offsets) + buffer.row_bytes
+            if end > height:
+                height, name = end, graph.tensors[buffer.tensor].name
+    return height, name
+
+
+def _baseline(graph: Graph, plugins: Host) -> Schedule | None:
+    """Schedule like TFLite Micro with no budget; None when no plugin offers that."""
+    if BASELINE not in plugins.schedulers():
+        return None
+    unlimited = Target(pools=(Pool(name="fast", size_bytes=None),))
+    try:
+        return plugins.schedulers()[BASELINE].schedule(graph, unlimited, ScheduleOptions())
+    except StowplanError:
+        return None  # a row of the report, no reason to refuse the model
+
+
+def _dtype(graph: Graph, activations: Sequence[int]) -> str:
+    """Name the type most activation bytes have, and the others."""
+    sizes: Counter[str] = Counter()
+    for tensor in activations:
+        sizes[graph.tensors[tensor].dtype] += graph.tensors[tensor].size_bytes
+    return "+".join(dtype for dtype, _ in sizes.most_common())
+
+
+def _port(graph: Graph, tensor: int) -> PortFact:
+    found = graph.tensors[tensor]
+    return PortFact(name=found.name, shape=found.shape, dtype=found.dtype)
