@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
-from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_size, resolve
+from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_size, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +65,16 @@ def _convert(walk: Walk, operator: FileOperator) -> Conversion:
     if len(operator.outputs) != 1:
         raise Refusal(f"{len(operator.outputs)} outputs where 1 is defined")
     inputs = tuple(walk.value(i) for i in operator.inputs)
-    if any(value is not None and walk.unknown(value) for value in inputs):
-        raise Refusal("")
     output = walk.value(operator.outputs[0])
     assert output is not None
-    conversion = lowering(Site(kind=operator.kind, inputs=inputs, output=output, table=operator.options))
     tensor = walk.subgraph.tensors[output.index]
-    _check_shape(tensor, conversion.shape, walk.trusted)
+    try:
+        conversion = lowering(Site(kind=operator.kind, inputs=inputs, output=output, table=operator.options))
+        _check_shape(tensor, conversion.shape, walk.trusted)
+    except Mismatch:
+        if any(value is not None and walk.unknown(value) for value in inputs):
+            raise Refusal("") from None
+        raise
     walk.shapes[output.index] = conversion.shape
     return conversion
 
@@ -86,7 +89,7 @@ def _check_shape(tensor: FileTensor, computed: tuple[int, ...], trusted: bool) -
     if len(computed) != len(free) or any(
         size != stated and not open_ for size, stated, open_ in zip(computed, tensor.shape, free, strict=True)
     ):
-        raise Refusal(
+        raise Mismatch(
             f"output {shown(tensor.name)} has shape {spelled(tensor.shape)} in the file, "
             f"the inputs make it {spelled(computed)}"
         )

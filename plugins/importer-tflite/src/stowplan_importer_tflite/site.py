@@ -28,6 +28,10 @@ class Refusal(Exception):  # noqa: N818  (an event inside this plugin, which bec
     """Why one operator does not convert. An empty text means: only because of another operator, which is named."""
 
 
+class Mismatch(Refusal):
+    """A refusal because of shapes; behind a refused operator they may be wrong, and then it says nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Value:
     """A tensor where an operator reads or writes it. `shape` is resolved; `broken` is set behind a refused operator."""

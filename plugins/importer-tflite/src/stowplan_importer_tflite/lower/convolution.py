@@ -6,7 +6,7 @@ from stowplan.flow.graph import ABSENT
 from stowplan_importer_tflite.lower.windows import image, span
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField
-from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_rescale, scale_of
+from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_rescale, scale_of
 
 BIAS_TOLERANCE = 0.02
 """How far a bias may be off, in steps of the output for a bias of 1, before its scale counts as wrong; as in LiteRT."""
@@ -18,7 +18,7 @@ def conv_2d(site: Site) -> Conversion:
     out_c, kernel_h, kernel_w, depth = _rank_4(w)
     if depth != in_c:
         grouped = "; grouped convolution is not supported" if depth and in_c % depth == 0 else ""
-        raise Refusal(f"weights for {depth} channels, the input has {in_c}{grouped}")
+        raise Mismatch(f"weights for {depth} channels, the input has {in_c}{grouped}")
     padding = site.options().integer(ConvField.PADDING, "b")
     stride_h, stride_w = site.integer(ConvField.STRIDE_H), site.integer(ConvField.STRIDE_W)
     dilation_h, dilation_w = site.integer(ConvField.DILATION_H, 1), site.integer(ConvField.DILATION_W, 1)
@@ -41,12 +41,12 @@ def depthwise_conv_2d(site: Site) -> Conversion:
     n, in_h, in_w, in_c = image(x)
     first, kernel_h, kernel_w, out_c = _rank_4(w)
     if first != 1 or out_c % in_c:
-        raise Refusal(f"weights of shape {spelled(w.shape)} do not fit an input with {in_c} channels")
+        raise Mismatch(f"weights of shape {spelled(w.shape)} do not fit an input with {in_c} channels")
     multiplier = out_c // in_c
     stated = site.integer(DepthwiseField.MULTIPLIER)
     # Old converters wrote 0 there; the shapes say the same thing and are what kernels go by.
     if stated not in (0, multiplier):
-        raise Refusal(f"depth multiplier {stated}, but the weights of shape {spelled(w.shape)} say {multiplier}")
+        raise Mismatch(f"depth multiplier {stated}, but the weights of shape {spelled(w.shape)} say {multiplier}")
     padding = site.options().integer(DepthwiseField.PADDING, "b")
     stride_h, stride_w = site.integer(DepthwiseField.STRIDE_H), site.integer(DepthwiseField.STRIDE_W)
     dilation_h, dilation_w = site.integer(DepthwiseField.DILATION_H, 1), site.integer(DepthwiseField.DILATION_W, 1)
@@ -73,11 +73,11 @@ def fully_connected(site: Site) -> Conversion:
         raise Refusal("shuffled weights; the default format would be supported")
     out_features, features = w.shape
     if not x.shape or x.elements % features:
-        raise Refusal(f"input of shape {spelled(x.shape)} does not divide into rows of {features} features")
+        raise Mismatch(f"input of shape {spelled(x.shape)} does not divide into rows of {features} features")
     leading: tuple[int, ...] = (x.elements // features,)
     if site.options().flag(FullyConnectedField.KEEP_NUM_DIMS):
         if x.shape[-1] != features:
-            raise Refusal(f"input of shape {spelled(x.shape)} does not end in the {features} features of the weights")
+            raise Mismatch(f"input of shape {spelled(x.shape)} does not end in the {features} features of the weights")
         leading = x.shape[:-1]
     return Conversion(
         kind="fully_connected",

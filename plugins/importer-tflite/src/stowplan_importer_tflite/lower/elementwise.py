@@ -9,6 +9,7 @@ from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ARITHMETIC_ACTIVATION, SOFTMAX_BETA
 from stowplan_importer_tflite.site import (
     Conversion,
+    Mismatch,
     Refusal,
     Site,
     Value,
@@ -131,6 +132,6 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     shape = []
     for first, second in pairs:
         if first != second and 1 not in (first, second):
-            raise Refusal(f"inputs of shapes {spelled(a)} and {spelled(b)} do not go together")
+            raise Mismatch(f"inputs of shapes {spelled(a)} and {spelled(b)} do not go together")
         shape.append(second if first == 1 else first)
     return tuple(shape)

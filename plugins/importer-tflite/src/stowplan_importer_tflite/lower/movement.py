@@ -6,7 +6,15 @@ import math
 
 from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.schema import RESHAPE_NEW_SHAPE, ConcatenationField
-from stowplan_importer_tflite.site import Conversion, Refusal, Site, Value, check_activation, check_same_quantization
+from stowplan_importer_tflite.site import (
+    Conversion,
+    Mismatch,
+    Refusal,
+    Site,
+    Value,
+    check_activation,
+    check_same_quantization,
+)
 
 
 def reshape(site: Site) -> Conversion:
@@ -18,11 +26,8 @@ def reshape(site: Site) -> Conversion:
 
 def _asked_shape(site: Site) -> tuple[int, ...]:
     """The shape operand counts before the options, and the options before the output's own shape."""
-    shape = site.optional(1)
-    if shape is not None:
+    if site.optional(1) is not None:
         asked = site.constant_integers(1, "the new shape")
-        if len(shape.shape) > 1:
-            raise Refusal(f"a new shape of shape {spelled(shape.shape)}; a vector is defined")
     elif site.table is not None and site.table.has(RESHAPE_NEW_SHAPE):
         asked = site.table.integers(RESHAPE_NEW_SHAPE)
     else:
@@ -37,7 +42,7 @@ def _fill(asked: tuple[int, ...], x: Value) -> tuple[int, ...]:
         raise Refusal(f"a new shape of ({', '.join(map(str, asked[:8]))})")
     shape = tuple(x.elements // known if size == -1 else size for size in asked)
     if math.prod(shape) != x.elements:
-        raise Refusal(
+        raise Mismatch(
             f"{x.elements} elements of shape {spelled(x.shape)} do not fill {spelled(asked)}; "
             "a shape fixed in the model allows no other batch"
         )
@@ -50,7 +55,7 @@ def pad(site: Site) -> Conversion:
     check_same_quantization(x, site.result(x.dtype))
     numbers = site.constant_integers(1, "the list of paddings")
     if len(numbers) != 2 * len(x.shape) or any(number < 0 for number in numbers):
-        raise Refusal(f"paddings {numbers[:16]} for an input of shape {spelled(x.shape)}")
+        raise Mismatch(f"paddings {numbers[:16]} for an input of shape {spelled(x.shape)}")
     before, after = numbers[::2], numbers[1::2]
     shape = tuple(a + size + b for a, size, b in zip(before, x.shape, after, strict=True))
     return Conversion(kind="pad", inputs=(x.index,), shape=shape, attributes={"before": before, "after": after})
@@ -69,7 +74,7 @@ def concatenation(site: Site) -> Conversion:
         raise Refusal("a fused activation; NONE would be supported")
     stated = site.integer(ConcatenationField.AXIS)
     if not -len(first.shape) <= stated < len(first.shape):
-        raise Refusal(f"axis {stated} of inputs of shape {spelled(first.shape)}")
+        raise Mismatch(f"axis {stated} of inputs of shape {spelled(first.shape)}")
     axis = stated % len(first.shape)
     return Conversion(
         kind="concatenation",
@@ -83,7 +88,7 @@ def _joined(shapes: list[tuple[int, ...]], axis: int) -> tuple[int, ...]:
     first = shapes[0]
     for shape in shapes[1:]:
         if len(shape) != len(first) or any(shape[i] != first[i] for i in range(len(first)) if i != axis):
-            raise Refusal(
+            raise Mismatch(
                 f"inputs of shapes {spelled(first)} and {spelled(shape)} do not go together along axis {axis}"
             )
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])

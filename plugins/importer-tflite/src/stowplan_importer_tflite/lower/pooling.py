@@ -7,6 +7,7 @@ from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.schema import REDUCER_KEEP_DIMS, PoolField
 from stowplan_importer_tflite.site import (
     Conversion,
+    Mismatch,
     Refusal,
     Site,
     check_rescale,
@@ -54,7 +55,7 @@ def mean(site: Site) -> Conversion:
     axes = set()
     for axis in site.constant_integers(1, "the list of axes"):
         if not -len(x.shape) <= axis < len(x.shape):
-            raise Refusal(f"axis {axis} of an input of shape {spelled(x.shape)}")
+            raise Mismatch(f"axis {axis} of an input of shape {spelled(x.shape)}")
         axes.add(axis % len(x.shape))
     if not axes:
         raise Refusal("a mean along no axis")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import spelled
-from stowplan_importer_tflite.site import Refusal, Value
+from stowplan_importer_tflite.site import Mismatch, Refusal, Value
 
 MAX_EXTENT = 2**20
 """Larger strides, kernels and dilations appear in no network, and would leave the range of a kernel's 32-bit sums."""
@@ -32,7 +32,7 @@ def span(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Sp
     if padding == schema.VALID:
         outputs = (size - reach) // stride + 1
         if outputs < 1:
-            raise Refusal(f"a window over {reach} elements is larger than the {size} of the input")
+            raise Mismatch(f"a window over {reach} elements is larger than the {size} of the input")
         return Span(outputs, 0, 0)
     if padding != schema.SAME:
         raise Refusal(f"padding {padding}; SAME (0) and VALID (1) are defined")
@@ -44,6 +44,6 @@ def span(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Sp
 def image(value: Value) -> tuple[int, int, int, int]:
     """Return the shape of an image batch (NHWC)."""
     if len(value.shape) != 4:
-        raise Refusal(f"input of shape {spelled(value.shape)}; four dimensions (NHWC) are defined")
+        raise Mismatch(f"input of shape {spelled(value.shape)}; four dimensions (NHWC) are defined")
     n, h, w, c = value.shape
     return n, h, w, c
