@@ -1,0 +1,61 @@
+"""`stowplan analyze`: the report of `compile`, and what takes extra work: other budgets, traffic, compression."""
+
+from __future__ import annotations
+
+import argparse
+
+from stowplan.cli.options import add_model, input_shapes
+from stowplan.cli.output import print_error, print_json, safe
+from stowplan.cli.report import document, facts_of, print_report, refusal
+from stowplan.cli.working import working
+from stowplan.errors import DoesNotFit, StowplanError
+from stowplan.units import parse_pools, parse_size
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "-m",
+        "--mem",
+        metavar="SIZE",
+        action="append",
+        default=[],
+        help="fast memory, then slow memory: -m 32K -m 1M or -m 32K+1M; without it memory figures only",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="a table of all stages")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    pools = parse_pools(arguments.mem)
+    flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
+    shapes = input_shapes(arguments.input_shape)
+    from stowplan.build.pipeline import CompileRequest, analyze_model
+
+    request = CompileRequest(
+        model_path=arguments.model,
+        pools=pools,
+        flash_bytes=flash_bytes,
+        input_shapes=shapes,
+        scheduler=arguments.scheduler,
+    )
+    try:
+        with working(f"analyzing {safe(arguments.model.name)}"):
+            facts = analyze_model(request)
+    except DoesNotFit as err:
+        return _does_not_fit(err, arguments)
+    if arguments.json:
+        print_json(document(facts))
+    else:
+        print_report(facts, verbose=arguments.verbose)
+    return 0
+
+
+def _does_not_fit(err: StowplanError, arguments: argparse.Namespace) -> int:
+    facts = facts_of(err)
+    if arguments.json:
+        print_json(refusal(str(err), err.code, err.details(), facts))
+        return err.exit_code
+    if facts is not None:
+        print_report(facts, verbose=arguments.verbose)
+    print_error(err, as_json=False)
+    return err.exit_code

@@ -1,0 +1,133 @@
+"""The `stowplan` command: finds the subcommand, runs it, turns what goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from stowplan.errors import StowplanError, UsageError
+from stowplan.version import VERSION
+
+COMMANDS = {
+    "compile": ("compile_command", "fit a model into memory, prove the plan, write it"),
+    "analyze": ("analyze_command", "the same report and more; writes nothing"),
+    "inspect": ("inspect_command", "read a model or a plan back"),
+    "codegen": ("codegen_command", "write C for firmware from a plan"),
+    "run": ("run_command", "run a plan here, exactly as the device will"),
+    "plugins": ("plugins_command", "what is installed, and whether it works"),
+}
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 refused, 2 usage, 3 an internal fault."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _tolerate_any_text()
+    try:
+        code = _guarded(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return BROKEN_PIPE
+    except OSError as err:  # only standard output is left to fail here: a full disk behind it, say
+        _silence_stdout()
+        print(f"Error: standard output cannot be written: {err.strerror or err}", file=sys.stderr)
+        return 1
+    return code
+
+
+def _guarded(arguments: list[str]) -> int:
+    try:
+        return _dispatch(arguments)
+    except StowplanError as err:
+        return _refuse(err, arguments)
+    except MemoryError:
+        return _refuse(StowplanError("this machine has not enough memory for that"), arguments)
+    except KeyboardInterrupt:
+        print("Interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as err:  # the last line of defence: users get one line, not our traceback
+        return _fault(err, arguments)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if arguments else UsageError.exit_code
+    if arguments[0] in ("-V", "--version"):
+        print(f"stowplan {VERSION}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        raise UsageError(_unknown(arguments[0]))
+    from importlib import import_module
+
+    from stowplan.cli.options import Parser
+
+    module, summary = COMMANDS[arguments[0]]
+    command = import_module(f"stowplan.cli.{module}")
+    parser = Parser(prog=f"stowplan {arguments[0]}", description=summary[0].upper() + summary[1:] + ".")
+    command.configure(parser)
+    code: int = command.run(parser.parse_args(arguments[1:]))
+    return code
+
+
+def _overview() -> str:
+    rows = "\n".join(f"  {name:<9} {summary}" for name, (_, summary) in COMMANDS.items())
+    return (
+        "usage: stowplan COMMAND ...\n\nFits neural networks into small memories.\n\n"
+        f"{rows}\n\n  stowplan COMMAND --help says more; stowplan --version, the version.\n"
+        "  Exit codes: 0 done, 1 refused, 2 usage, 3 an internal fault."
+    )
+
+
+def _unknown(word: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    kind = "option" if word.startswith("-") else "command"
+    return f'no {kind} "{word}": ' + (f"did you mean {near[0]}?" if near else f"commands are {', '.join(COMMANDS)}")
+
+
+def _refuse(err: StowplanError, arguments: list[str]) -> int:
+    from stowplan.cli.output import print_error
+
+    if _debugging():
+        import traceback
+
+        traceback.print_exc()
+    print_error(err, as_json="--json" in arguments)
+    return err.exit_code
+
+
+def _fault(err: Exception, arguments: list[str]) -> int:
+    from stowplan.errors import InternalFault
+
+    what = f"{type(err).__name__}: {err}" if str(err) else type(err).__name__
+    return _refuse(
+        InternalFault(
+            f"internal fault: {what}. Please report this with the command and the model; STOWPLAN_DEBUG=1 shows where"
+        ),
+        arguments,
+    )
+
+
+def _debugging() -> bool:
+    return os.environ.get("STOWPLAN_DEBUG", "") not in ("", "0")
+
+
+def _tolerate_any_text() -> None:
+    """Let names that the terminal's encoding lacks come out escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # a stream put there by a test has no such method
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _silence_stdout() -> None:
+    """Point standard output elsewhere, or the interpreter complains once more when it flushes at exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,63 @@
+"""The options that commands share, and a parser whose complaints are one line like every other error."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from stowplan.errors import UsageError
+from stowplan.units import parse_shape
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `UsageError` instead of printing its usage and leaving the process."""
+
+    def __init__(self, *, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add what `compile` and `analyze` both take."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="TFLite model")
+    parser.add_argument(
+        "--input-shape",
+        metavar="NAME:1x96x96x3",
+        action="append",
+        default=[],
+        help="shape for an input the model leaves open (otherwise an open dimension is 1)",
+    )
+    parser.add_argument("-f", "--flash", metavar="SIZE", help="flash for the plan; a larger plan is refused")
+    parser.add_argument("--scheduler", metavar="NAME", default="stream", help="which scheduler (default stream)")
+    add_json(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="machine-readable output, for refusals too")
+
+
+def compressor(name: str) -> str:
+    """Return the name of an installed compressor, or "none". Raises `UsageError` with those there are."""
+    if name == "none":
+        return name
+    from stowplan.plugins.host import host
+
+    installed = host().compressors()
+    if name not in installed:
+        raise UsageError(f"-c {name[:40]}: compressors are {', '.join(['none', *installed])}")
+    return name
+
+
+def input_shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of `--input-shape`, each input once. Raises `UsageError`."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for value in values:
+        name, shape = parse_shape(value, "--input-shape")
+        if name in shapes:
+            raise UsageError(f"--input-shape: {name} is given twice")
+        shapes[name] = shape
+    return shapes

@@ -1,0 +1,122 @@
+"""How commands print and write: safe text, aligned columns, JSON, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stowplan.errors import OutputError, StowplanError, UnsupportedError
+
+MOST_REASONS = 20
+
+
+def safe(text: str) -> str:
+    """Return text with control characters escaped: names come from models, and must not steer a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def print_error(err: StowplanError, as_json: bool, message: str = "") -> None:
+    """Print a refusal: one line on standard error, or an object on standard output. `message` replaces the error's."""
+    if as_json:
+        print_json({"error": {"code": err.code, "message": str(err), **err.details()}})
+        return
+    sys.stdout.flush()  # the report comes first where both go to one place
+    print(f"Error: {safe(message or str(err))}", file=sys.stderr)
+    if isinstance(err, UnsupportedError):
+        _print_reasons(err)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(document, indent=2, default=_plain))
+
+
+def columns(rows: Iterable[Sequence[str]], indent: str = "  ", right: frozenset[int] = frozenset()) -> list[str]:
+    """Return rows as aligned lines, three blanks between columns; columns in `right` end on one line."""
+    table = [[safe(cell) for cell in row] for row in rows]
+    widths = [
+        max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(max(map(len, table), default=0))
+    ]
+    lines = []
+    for row in table:
+        cells = [cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row)]
+        lines.append((indent + "   ".join(cells)).rstrip())
+    return lines
+
+
+def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Raise `OutputError` when `path` cannot become a file, before any work is done for it."""
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path}: is a directory; name a file in it")
+        if not path.parent.is_dir():
+            raise OutputError(f"{path}: the folder {path.parent} does not exist")
+        # Replacing a device, /dev/null say, would take it away from everybody.
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            raise OutputError(f"{path}: is not a regular file")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise OutputError(f"{path}: the folder {path.parent} is not writable")
+        if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
+            raise OutputError(f"{path}: is the file that is read; choose another output")
+    except OSError as err:
+        raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
+    except ValueError as err:  # a zero byte in the name
+        raise OutputError(f"{safe(str(path))}: is no file name: {err}") from err
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file so that it appears whole or not at all. Raises `OutputError`."""
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as err:
+        raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write several files. Raises `OutputError` before the first one when any of them cannot be written."""
+    for path in files:
+        check_output(path)
+    for path, data in files.items():
+        write_file(path, data)
+
+
+def _print_reasons(err: UnsupportedError) -> None:
+    missing = [reason for reason in err.reasons if reason not in str(err)]
+    for reason in missing[:MOST_REASONS]:
+        print(f"  {safe(reason)}", file=sys.stderr)
+    if len(missing) > MOST_REASONS:
+        print(f"  and {len(missing) - MOST_REASONS} more", file=sys.stderr)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if isinstance(value, (Path, frozenset, set, tuple)):
+        return str(value) if isinstance(value, Path) else sorted(value, key=repr)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def painted(text: str, style: str) -> str:
+    """Return text in a colour or bold when standard output is a terminal that wants it, else as it is."""
+    codes = {"bold": "1", "green": "32", "red": "31"}
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{codes[style]}m{text}\x1b[0m" if wanted else text

@@ -1,0 +1,173 @@
+"""The report of `compile` and `analyze`: facts in, aligned lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from stowplan.build.facts import Facts, StageFact, TrialFact
+from stowplan.cli.output import columns, painted, safe
+from stowplan.units import format_shape, format_size
+
+REPORT = 1
+"""Version of the JSON report; goes up when a field changes its meaning or goes away."""
+
+
+def print_report(facts: Facts, verbose: bool = False) -> None:
+    """Print everything that is known; rows whose facts are missing are left out."""
+    blocks = [_heading(facts), _memory(facts), _flash(facts), _remarks(facts)]
+    if verbose:
+        blocks.insert(3, _stages(facts.stage_table))
+    print("\n\n".join("\n".join(block) for block in blocks if block))
+
+
+def document(facts: Facts, **more: object) -> dict[str, Any]:
+    """Return the report for `--json`: the facts as they are, plus what only the command knows."""
+    fields = asdict(facts)
+    fields["total_bytes"] = facts.total_bytes
+    return {"report": REPORT, **fields, **more}
+
+
+def verdict(facts: Facts) -> str:
+    """Return the line that says whether the model fits."""
+    if facts.fast_budget_bytes is None:
+        return "no budget given; memory figures only"
+    budget = f"{format_size(facts.fast_budget_bytes)} fast memory"
+    if not _fast_fits(facts):
+        return f"does not fit {budget}" + (f": {facts.cause}" if facts.cause else "")
+    line = f"fits {budget}, {count(facts.stages, 'stage')}, {facts.tiled} tiled"
+    if facts.slow_budget_bytes is not None and (facts.slow_bytes or 0) > facts.slow_budget_bytes:
+        needed, given = format_size(facts.slow_bytes or 0), format_size(facts.slow_budget_bytes)
+        return f"{line}; slow memory {needed} needed, {given} given"
+    return line
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _fast_fits(facts: Facts) -> bool:
+    if facts.fast_bytes is None or facts.fast_budget_bytes is None:
+        return facts.fits
+    return facts.fast_bytes <= facts.fast_budget_bytes
+
+
+def _heading(facts: Facts) -> list[str]:
+    title = f"{safe(facts.file)}   {facts.dtype}, {count(facts.operators, 'operator')}"
+    ports = [("input", p) for p in facts.inputs] + [("output", p) for p in facts.outputs]
+    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}") for role, p in ports]
+    colour = "green" if facts.fits else "red"
+    if facts.fast_budget_bytes is None:
+        colour = "bold"
+    return [painted(title, "bold"), *columns(rows), painted(safe(verdict(facts)), colour)]
+
+
+def _memory(facts: Facts) -> list[str]:
+    rows: list[tuple[str, str, str]] = []
+    if facts.tflite_micro_bytes is not None:
+        rows.append(_row("TFLite Micro tensors", facts.tflite_micro_bytes, "its planner; kernel scratch excluded"))
+    rows.append(_row("unscheduled", facts.unscheduled_bytes))
+    rows.append(_row("largest tensor", facts.largest_tensor_bytes, format_shape(facts.largest_tensor_shape)))
+    if facts.fast_bytes is not None:
+        rows.append(_row("this plan", facts.fast_bytes, _headroom(facts.fast_bytes, facts.fast_budget_bytes)))
+    if facts.has_slow and facts.slow_bytes is not None:
+        rows.append(_row("slow memory", facts.slow_bytes, _budget(facts.slow_budget_bytes)))
+    if facts.total_bytes is not None:
+        rows.append(_row("all memory", facts.total_bytes, "fast and slow together, inputs and outputs included"))
+    if facts.traffic is not None:
+        read, written = (format_size(n) for n in facts.traffic)
+        rows.append(("slow traffic", format_size(sum(facts.traffic)), f"{read} read, {written} written in one run"))
+    return [painted("memory", "bold"), *columns(rows), *columns(_trial(t) for t in facts.trials)]
+
+
+def _flash(facts: Facts) -> list[str]:
+    if facts.plan_bytes is None:
+        return []
+    overhead = max(0, facts.plan_bytes - facts.weight_bytes)
+    remark = f"weights {format_size(facts.weight_bytes)}, overhead {format_size(overhead)}"
+    if facts.flash_budget_bytes is not None:
+        remark += f", {_budget(facts.flash_budget_bytes)}"
+    rows = [_row("plan", facts.plan_bytes, remark)]
+    rows += [_compressed(name, size, facts.plan_bytes) for name, size in facts.compressed.items()]
+    return [painted("flash", "bold"), *columns(rows)]
+
+
+def _remarks(facts: Facts) -> list[str]:
+    rows = [("note", note) for note in facts.notes]
+    if facts.proof:
+        rows.append(("proof", facts.proof))
+    return columns(rows, indent="")
+
+
+def _stages(stages: tuple[StageFact, ...]) -> list[str]:
+    if not stages:
+        return []
+    head = ("", "operators", "", "peak", "reloads", "spills", "weights", "bound by")
+    table = columns([head, *(_stage(stage) for stage in stages)], right=frozenset({0}))
+    return [painted("stages", "bold"), *table]
+
+
+def _stage(stage: StageFact) -> tuple[str, ...]:
+    how = f"{stage.firings} firings, tiled" if stage.tiled else count(stage.firings, "firing")
+    sizes = (stage.peak_bytes, stage.reload_bytes, stage.spill_bytes, stage.weight_bytes)
+    return (str(stage.index), _operators(stage), how, *(format_size(n) if n else "-" for n in sizes), stage.bound_by)
+
+
+def _operators(stage: StageFact) -> str:
+    """Return which operators a stage runs: "0-3 conv_2d, depthwise_conv_2d"."""
+    if not stage.operators:
+        return "copies"
+    first, last = min(stage.operators), max(stage.operators)
+    numbers = str(first) if first == last else f"{first}-{last}"
+    return f"{numbers} {', '.join(dict.fromkeys(stage.kinds))}"
+
+
+def _row(label: str, size_bytes: int, remark: str = "") -> tuple[str, str, str]:
+    return (label, format_size(size_bytes), remark)
+
+
+def _headroom(needed: int, budget: int | None) -> str:
+    if budget is None:
+        return ""
+    spare = budget - needed
+    return f"{format_size(spare)} headroom" if spare >= 0 else f"{format_size(-spare)} over"
+
+
+def _budget(budget: int | None) -> str:
+    return "" if budget is None else f"budget {format_size(budget)}"
+
+
+def _trial(trial: TrialFact) -> tuple[str, str, str]:
+    if trial.fits:
+        return _row("also fits at", trial.fast_bytes, f"{count(trial.stages, 'stage')}, {trial.tiled} tiled")
+    return _row("does not fit at", trial.fast_bytes)
+
+
+def _compressed(name: str, size_bytes: int, plan_bytes: int) -> tuple[str, str, str]:
+    saved = plan_bytes - size_bytes
+    change = f"{format_size(saved)} less" if saved >= 0 else f"{format_size(-saved)} more"
+    return _row(f"with -c {name}", size_bytes, change)
+
+
+def wrote(facts: Facts, file: str) -> str:
+    """Return the last line of `compile`: the file, its size, and what compression takes of the fast memory."""
+    line = f"wrote {safe(file)}   {format_size(facts.plan_bytes or 0)}"
+    if facts.compressor != "none":
+        line += f", {facts.compressor.upper()}"
+        if facts.reserved_bytes and facts.fast_budget_bytes is not None:
+            budget = format_size(facts.fast_budget_bytes)
+            line += f", {format_size(facts.reserved_bytes)} of the {budget} fast memory holds decompressed weights"
+    return line
+
+
+def facts_of(err: object) -> Facts | None:
+    """Return the facts that a refusal carries, if it got far enough to have any."""
+    facts = getattr(err, "facts", None)
+    return facts if isinstance(facts, Facts) else None
+
+
+def refusal(message: str, code: str, details: Mapping[str, object], facts: Facts | None) -> dict[str, Any]:
+    """Return a refusal for `--json`: the error, and the report as far as it goes."""
+    error = {"code": code, "message": message, **details}
+    return {"error": error} if facts is None else {**document(facts), "error": error}

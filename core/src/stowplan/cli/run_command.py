@@ -1,0 +1,155 @@
+"""`stowplan run`: executes a plan on this machine, in arenas of exactly the sizes it states."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stowplan.cli.arrays import check_suffix, describe, read_tensor, to_file, values
+from stowplan.cli.options import add_json
+from stowplan.cli.output import check_output, columns, print_json, write_file
+from stowplan.cli.plans import open_plan
+from stowplan.errors import RuntimeFailure, UsageError
+from stowplan.planfile.reader import PlanView
+from stowplan.plugins.host import host
+from stowplan.plugins.kinds import Backend, Metrics, Port
+from stowplan.units import format_size
+
+MOST_SHOWN = 16  # values of an output that fit a line or two
+MOST_IN_JSON = 4096
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", type=Path, help="plan file (.stow)")
+    parser.add_argument(
+        "--input", metavar="[NAME=]FILE", action="append", default=[], help=".npy or .bin file for an input, repeatable"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="[NAME=]FILE",
+        action="append",
+        default=[],
+        help=".npy or .bin file for an output, repeatable",
+    )
+    parser.add_argument("-b", "--backend", metavar="NAME", default="c", help="what runs it (default c)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    plan = open_plan(arguments.plan)
+    inputs = _assign(arguments.input, plan.inputs, "input")
+    _require_all(inputs, plan.inputs)
+    outputs = _assign(arguments.output, plan.outputs, "output")
+    for path in outputs.values():
+        check_output(path, [arguments.plan, *inputs.values()])
+    data = [read_tensor(inputs[port.name], port) for port in plan.inputs]
+    results, metrics = _execute(_backend(arguments.backend), plan.data, data)
+    for port, result in zip(plan.outputs, results, strict=True):
+        if port.name in outputs:
+            write_file(outputs[port.name], to_file(outputs[port.name], port, result))
+    if arguments.json:
+        print_json(_document(plan, results, metrics, outputs))
+    else:
+        _print(plan, results, metrics, outputs)
+    return 0
+
+
+def _execute(backend: Backend, plan: bytes, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics]:
+    compiled = backend.compile(plan)
+    try:
+        return compiled.run_with_metrics(inputs)
+    finally:
+        compiled.close()
+
+
+def _backend(name: str) -> Backend:
+    backend = host().backends()[name]
+    availability = backend.available()
+    if not availability.ok:
+        raise RuntimeFailure(f"backend {name} does not work on this machine: {availability.why}")
+    return backend
+
+
+def _assign(options: Sequence[str], ports: Sequence[Port], role: str) -> dict[str, Path]:
+    """Map port names to files. One port needs no name; with several each file has to say which. Raises `UsageError`."""
+    names = [port.name for port in ports]
+    files: dict[str, Path] = {}
+    for option in options:
+        name, path = _split(option, names, role)
+        if name in files:
+            raise UsageError(f"--{role}: {name} is given twice")
+        check_suffix(path, role)
+        files[name] = path
+    return files
+
+
+def _split(option: str, names: Sequence[str], role: str) -> tuple[str, Path]:
+    # A name may hold "=", and so may a path: a known name decides.
+    for name in sorted(names, key=len, reverse=True):
+        if option.startswith(name + "="):
+            return name, Path(option[len(name) + 1 :])
+    if "=" in option and not Path(option).exists():
+        raise UsageError(f'--{role} {option}: no {role} "{option.partition("=")[0]}"; the plan has {_listed(names)}')
+    if len(names) != 1:
+        raise UsageError(f"--{role} {option}: the plan has {_listed(names)}; say which: --{role} NAME={option}")
+    return names[0], Path(option)
+
+
+def _require_all(files: Mapping[str, Path], ports: Sequence[Port]) -> None:
+    missing = [port for port in ports if port.name not in files]
+    if missing:
+        wanted = ", ".join(f"{port.name} ({describe(port)})" for port in missing)
+        raise UsageError(f"no file for input {wanted}: give --input {missing[0].name}=FILE, .npy or .bin")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{len(names)} ({', '.join(names)})" if names else "none"
+
+
+def _print(plan: PlanView, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> None:
+    memory = [f"{format_size(plan.fast_bytes)} fast"]
+    if plan.slow_bytes:
+        memory.append(f"{format_size(plan.slow_bytes)} slow")
+    print(f"{plan.name}   ran in {' and '.join(memory)} memory, {metrics.duration_ns / 1e6:.2f} ms on this machine")
+    if metrics.slow_read_bytes is not None and metrics.slow_written_bytes is not None and plan.slow_bytes:
+        read, written = format_size(metrics.slow_read_bytes), format_size(metrics.slow_written_bytes)
+        print(f"slow traffic   {read} read, {written} written")
+    rows = []
+    for port, data in zip(plan.outputs, results, strict=True):
+        end = f"written to {files[port.name]}" if port.name in files else _shown(port, data)
+        rows.append(("output", port.name, describe(port), end))
+    print("\n".join(columns(rows)))
+
+
+def _shown(port: Port, data: bytes) -> str:
+    numbers = values(port, data[: MOST_SHOWN * 8])[:MOST_SHOWN]
+    shown = " ".join(f"{n:.6g}" if isinstance(n, float) else str(n) for n in numbers)
+    count = len(data) // max(1, len(data) // max(1, _elements(port)))
+    return shown if count <= MOST_SHOWN else f"{shown} ... ({count} values; --output FILE keeps them)"
+
+
+def _elements(port: Port) -> int:
+    total = 1
+    for dim in port.shape:
+        total *= dim
+    return total
+
+
+def _document(plan: PlanView, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> dict[str, Any]:
+    outputs = []
+    for port, data in zip(plan.outputs, results, strict=True):
+        fields: dict[str, Any] = dict(name=port.name, shape=list(port.shape), dtype=port.dtype)
+        fields.update(scale=port.scale, zero_point=port.zero_point, sha256=hashlib.sha256(data).hexdigest())
+        if port.name in files:
+            fields["file"] = str(files[port.name])
+        if _elements(port) <= MOST_IN_JSON:
+            fields["values"] = values(port, data)
+        outputs.append(fields)
+    return dict(
+        report=1, plan=plan.name, digest=plan.digest, fast_bytes=plan.fast_bytes, slow_bytes=plan.slow_bytes,
+        duration_ns=metrics.duration_ns, slow_read_bytes=metrics.slow_read_bytes,
+        slow_written_bytes=metrics.slow_written_bytes, outputs=outputs,
+    )  # fmt: skip
