@@ -39,19 +39,21 @@ def live_peak(boxes: Sequence[Box]) -> int:
     return peak
 
 
-def place(boxes: Sequence[Box], capacity_bytes: int | None, floor_bytes: int = 0, thorough: bool = True) -> Placement:
-    """Return the first placement within the capacity that a few greedy orders find, else the lowest they found.
+_CHEAP, _QUADRATIC = 100, 1500
+"""Up to how many boxes every order is tried for the lowest result, and the quadratic orders at all."""
 
-    Offsets are multiples of each box's alignment and not below `floor_bytes`. Without `thorough`, or for more boxes
-    than its quadratic orders can take, only orders by time are tried.
+
+def place(boxes: Sequence[Box], capacity_bytes: int | None, floor_bytes: int = 0) -> Placement:
+    """Return the lowest placement that a few greedy orders find; for many boxes the first within the capacity.
+
+    Offsets are multiples of each box's alignment and not below `floor_bytes`.
     """
     best: Placement | None = None
-    orders = [*_TIME_ORDERS, *(_SIZE_ORDERS if thorough and len(boxes) <= 1500 else ())]
-    for packer in orders:
+    for packer in [*_TIME_ORDERS, *(_SIZE_ORDERS if len(boxes) <= _QUADRATIC else ())]:
         found = packer(boxes, floor_bytes)
         if best is None or found.height_bytes < best.height_bytes:
             best = found
-        if capacity_bytes is not None and best.height_bytes <= capacity_bytes:
+        if len(boxes) > _CHEAP and capacity_bytes is not None and best.height_bytes <= capacity_bytes:
             break
     assert best is not None
     return best

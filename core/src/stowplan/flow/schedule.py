@@ -41,13 +41,15 @@ class Node:
     """Fills `output` from `inputs` (buffer indices in the order of the operator's inputs, NONE for constants).
 
     `operator` is the graph's operator index, or None for a copy from another buffer of the same tensor.
-    `units` is how many units make it complete; `accumulator` a buffer index when units are input rows, else NONE.
+    `units` is how many units make it complete: rows of the output, or rows of the input when `by_input`; such a node
+    keeps partial sums in the buffer `accumulator` between firings, or has NONE and runs all its units in one firing.
     """
 
     operator: int | None
     inputs: tuple[int, ...]
     output: int
     units: int
+    by_input: bool = False
     accumulator: int = NONE
 
 

@@ -156,7 +156,7 @@ def read_plan(data: bytes, name: str = "plan") -> PlanView:
         raise PlanError(f"{name}: the plan is truncated ({len(data)} bytes); compile it again")
     header = layout.HEADER.unpack(data)
     if header["version_major"] != layout.VERSION_MAJOR:
-        raise PlanError(f"{name}: plan version {header['version_major']} is unknown here; compile the model again")
+        raise PlanError(f"{name}: plan version {header['version_major']!r} is unknown here; compile the model again")
     if header["file_bytes"] != len(data):
         raise PlanError(f"{name}: the plan is {len(data)} bytes, it says {header['file_bytes']!r}; compile it again")
     if digest_of(data) != header["digest"]:

@@ -168,8 +168,7 @@ class _Writer:
         stage = self.plan.stage_of_node[index]
         operands = self._operands(index, stage)
         words = [self._param(lowered.params.get(p.name), p.type, stage) for p in kind.params]
-        by_input = node.operator is not None and node.units != self.plan.schedule.buffers[node.output].rows
-        flags = layout.NODE_BY_INPUT * (by_input or node.accumulator != NONE)
+        flags = layout.NODE_BY_INPUT * node.by_input
         self.nodes += layout.NODE.pack(
             kind.code, flags, len(operands), len(self.operands), node.output,
             NOTHING if node.accumulator == NONE else node.accumulator, node.units, len(self.params), len(words),

@@ -1,6 +1,6 @@
 """TFLite Micro's greedy memory planner (greedy_memory_planner.cc, micro_allocation_info.cc), as a scheduler.
 
-Sizes are rounded up to 16 bytes; tensors are placed largest first, equal ones in the order of the file, each in the
+Sizes are rounded up to 16 bytes; tensors are placed largest first, equal ones last in the file first, each in the
 first gap between those alive at the same time. Inputs live from step 0, outputs to the last step, and both ends of a
 life are inclusive. Kernel scratch buffers are not counted: they are the rival's business.
 """
@@ -60,7 +60,7 @@ def _plan(graph: Graph, lives: dict[int, _Life], floor_bytes: int) -> tuple[dict
     floor = -(-floor_bytes // _ALIGNMENT) * _ALIGNMENT
     sizes = {t: -(-graph.tensors[t].size_bytes // _ALIGNMENT) * _ALIGNMENT for t in lives}
     offsets: dict[int, int] = {}
-    for tensor in sorted(lives, key=lambda t: (-sizes[t], t)):
+    for tensor in sorted(lives, key=lambda t: (-sizes[t], -t)):
         offset = floor
         together = (t for t in offsets if lives[t].first <= lives[tensor].last and lives[tensor].first <= lives[t].last)
         for other in sorted(together, key=lambda t: offsets[t]):

@@ -79,26 +79,28 @@ def _works(network: Network, steps: range, reload: Sequence[int], spill: Sequenc
 
 
 def _row_by_row(network: Network, works: Sequence[Work]) -> list[tuple[int, int, int]]:
-    """Always fire the deepest node that has what it needs: rows are used up as soon as they can be.
+    """Always fire the deepest node that has what it needs and whose rows are wanted: they are used up at once.
 
-    Proof of progress: in topological order the first unfinished node always has complete inputs.
+    Progress: follow what is wanted from a last node upwards; it ends at a node whose inputs are complete.
     """
     makers = {work.tensor: i for i, work in enumerate(works) if work.step != SPILL}
     done = [0] * len(works)
-    ready_rows = {tensor: 0 for tensor in makers}
+    rows_of = {tensor: 0 for tensor in makers}
     needs = [
         [(read.tensor, _running_maximum(read.last)) for read in work.reads if read.tensor in makers] for work in works
     ]
+    fed = {tensor for work_needs in needs for tensor, _ in work_needs}
+    last_nodes = [work.step == SPILL or work.tensor not in fed for work in works]
     firings: list[tuple[int, int, int]] = []
     active = len(works) - 1
     while active >= 0:
-        index = _deepest(works, done, needs, ready_rows, active)
+        index = _deepest(works, done, needs, rows_of, makers, last_nodes, active)
         work, unit = works[index], done[index]
         firings.append((index, unit, unit + 1))
         done[index] = unit + 1
         if work.step != SPILL:
             complete = done[index] == work.units
-            ready_rows[work.tensor] = (network.stuff(work.tensor).rows if complete else 0) if work.by_input else unit + 1
+            rows_of[work.tensor] = (network.stuff(work.tensor).rows if complete else 0) if work.by_input else unit + 1
         while active >= 0 and done[active] == works[active].units:
             active -= 1
     return firings
@@ -114,16 +116,24 @@ def _running_maximum(values: Sequence[int]) -> list[int]:
 
 def _deepest(
     works: Sequence[Work],
-    done: list[int],
-    needs: list[list[tuple[int, list[int]]]],
-    ready_rows: dict[int, int],
+    done: Sequence[int],
+    needs: Sequence[Sequence[tuple[int, list[int]]]],
+    rows_of: dict[int, int],
+    makers: dict[int, int],
+    last_nodes: Sequence[bool],
     active: int,
 ) -> int:
+    wanted = set()
     for index in range(active, -1, -1):
         unit = done[index]
-        if unit < works[index].units and all(ready_rows[t] >= rows[unit] for t, rows in needs[index]):
+        if unit == works[index].units or not (last_nodes[index] or index in wanted):
+            continue
+        missing = [makers[tensor] for tensor, rows in needs[index] if rows_of[tensor] < rows[unit]]
+        if not missing:
             return index
-    raise AssertionError("no node is ready: the graph is not in order")
+        wanted.update(missing)
+    # Only rows that nobody reads are left (below a stride, say): finish them from the front, inputs come first.
+    return next(index for index in range(active + 1) if done[index] < works[index].units)
 
 
 def _spans(
@@ -175,4 +185,4 @@ def _accumulator(index: int, works: Sequence[Work], firings: Sequence[tuple[int,
     when = [step for step, firing in enumerate(firings) if firing[0] == index]
     if len(when) == 1:
         return None
-    return Span(works[index].tensor, (when[0],), (when[-1] + 1,), accumulator_of=index)
+    return Span(works[index].tensor, (when[0],), (when[-1] + 1,), accumulator_of=works[index].step)

@@ -29,6 +29,16 @@
 #define STOW_COUNTERS 0
 #endif
 
+/* 0 leaves the LZ4 decoder out; plans with compressed weights are then refused. */
+#ifndef STOW_WITH_LZ4
+#define STOW_WITH_LZ4 1
+#endif
+
+/* 0 leaves stow_check_digest out. */
+#ifndef STOW_WITH_DIGEST
+#define STOW_WITH_DIGEST 1
+#endif
+
 /* A plan that needs more elementary steps for one run is refused when it is opened: an upper bound on how long a
  * hostile file can keep the processor busy. MobileNetV2 at 224 x 224 needs 2^29. */
 #ifndef STOW_MAX_WORK
@@ -113,8 +123,10 @@ typedef struct stow_context {
  * of it: see stow_check_digest. `data` must stay where it is as long as the plan is used. */
 STOW_API stow_status stow_open(stow_plan *plan, const void *data, size_t size);
 
+#if STOW_WITH_DIGEST
 /* Compare the plan's SHA-256 with its contents; costs one pass over the whole plan. */
 STOW_API stow_status stow_check_digest(const void *data, size_t size);
+#endif
 
 /* Join a plan and its arenas. `slow` may be NULL when the plan needs no slow memory. */
 STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,

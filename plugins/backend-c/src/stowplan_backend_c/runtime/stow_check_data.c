@@ -45,7 +45,7 @@ STOW_API stow_status stow_check_tensors(stow_plan *plan)
 
 STOW_API stow_status stow_check_blocks(stow_plan *plan)
 {
-    const int compressed = (plan->header->flags & STOW_FLAG_COMPRESSED) != 0;
+    const int compressed = STOW_WITH_LZ4 && (plan->header->flags & STOW_FLAG_COMPRESSED) != 0;
     plan->fault = 0;
     if (plan->block_count > 0 && !compressed) {
         return STOW_BAD_BLOCK;

@@ -41,10 +41,13 @@ STOW_API uint64_t stow_multiply_work(uint64_t a, uint64_t b);
 /* Where the rows of a buffer lie for this context. */
 STOW_API stow_rows stow_resolve(const stow_context *context, const stow_buffer *buffer);
 
+#if STOW_WITH_LZ4
 /* Decode one LZ4 block of exactly `target_bytes`; 0 when the input is no such block. The target may be in any state
  * afterwards if so. */
 STOW_API int stow_lz4_decode(const uint8_t *source, uint32_t source_bytes, uint8_t *target, uint32_t target_bytes);
+#endif
 
+#if STOW_WITH_DIGEST
 #define STOW_SHA256_BYTES 32u
 
 typedef struct stow_sha256 {
@@ -56,5 +59,6 @@ typedef struct stow_sha256 {
 STOW_API void stow_sha256_start(stow_sha256 *hash);
 STOW_API void stow_sha256_add(stow_sha256 *hash, const uint8_t *data, size_t size);
 STOW_API void stow_sha256_finish(stow_sha256 *hash, uint8_t digest[STOW_SHA256_BYTES]);
+#endif
 
 #endif

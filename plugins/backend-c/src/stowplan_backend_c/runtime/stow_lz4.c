@@ -7,6 +7,8 @@
 
 #include "stow_internal.h"
 
+#if STOW_WITH_LZ4
+
 #define STOW_LZ4_MIN_MATCH 4u
 
 typedef struct stow_lz4_reader {
@@ -81,3 +83,5 @@ STOW_API int stow_lz4_decode(const uint8_t *source, uint32_t source_bytes, uint8
     }
     return 0; /* empty, or ended in a match */
 }
+
+#endif

@@ -180,6 +180,7 @@ STOW_API stow_status stow_open(stow_plan *plan, const void *data, size_t size)
     return status;
 }
 
+#if STOW_WITH_DIGEST
 STOW_API stow_status stow_check_digest(const void *data, size_t size)
 {
     const stow_status status = stow_check_envelope(data, size);
@@ -199,3 +200,4 @@ STOW_API stow_status stow_check_digest(const void *data, size_t size)
     stow_sha256_finish(&hash, digest);
     return stow_same_bytes(digest, header->digest, sizeof digest) ? STOW_OK : STOW_BAD_DIGEST;
 }
+#endif

@@ -108,6 +108,7 @@ static void stow_fire(stow_context *context, const stow_firing *firing)
 #endif
 }
 
+#if STOW_WITH_LZ4
 /* Unpack the weights of a stage to the start of the fast arena. */
 static stow_status stow_unpack(const stow_context *context, const stow_stage *stage)
 {
@@ -119,6 +120,7 @@ static stow_status stow_unpack(const stow_context *context, const stow_stage *st
     const int done = stow_lz4_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
     return done ? STOW_OK : STOW_BAD_PACKING;
 }
+#endif
 
 STOW_API stow_status stow_invoke(stow_context *context)
 {
@@ -129,10 +131,12 @@ STOW_API stow_status stow_invoke(stow_context *context)
 #endif
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const stow_stage *stage = &plan->stages[i];
+#if STOW_WITH_LZ4
         const stow_status status = stow_unpack(context, stage);
         if (status != STOW_OK) {
             return status;
         }
+#endif
         for (uint32_t f = 0; f < stage->firing_count; f++) {
             stow_fire(context, &plan->firings[stage->first_firing + f]);
         }

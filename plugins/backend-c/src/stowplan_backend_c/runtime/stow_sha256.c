@@ -3,6 +3,8 @@
 
 #include "stow_internal.h"
 
+#if STOW_WITH_DIGEST
+
 static const uint32_t stow_sha256_constants[64] = {
     0x428a2f98u, 0x71374491u, 0xb5c0fbcfu, 0xe9b5dba5u, 0x3956c25bu, 0x59f111f1u, 0x923f82a4u, 0xab1c5ed5u,
     0xd807aa98u, 0x12835b01u, 0x243185beu, 0x550c7dc3u, 0x72be5d74u, 0x80deb1feu, 0x9bdc06a7u, 0xc19bf174u,
@@ -93,3 +95,5 @@ STOW_API void stow_sha256_finish(stow_sha256 *hash, uint8_t digest[STOW_SHA256_B
         digest[i] = (uint8_t)(hash->state[i / 4] >> (24u - 8u * (i % 4)) & 255u);
     }
 }
+
+#endif
