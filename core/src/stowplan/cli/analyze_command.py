@@ -6,9 +6,9 @@ import argparse
 
 from stowplan.cli.options import add_model, input_shapes
 from stowplan.cli.output import print_error, print_json, safe
-from stowplan.cli.report import document, facts_of, print_report, refusal
+from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit, StowplanError
+from stowplan.errors import DoesNotFit
 from stowplan.units import parse_pools, parse_size
 
 
@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     pools = parse_pools(arguments.mem)
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
-    from stowplan.build.pipeline import CompileRequest, analyze_model
+    from stowplan.build.analyze import analyze_model
+    from stowplan.build.pipeline import CompileRequest
 
     request = CompileRequest(
         model_path=arguments.model,
@@ -38,24 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
         input_shapes=shapes,
         scheduler=arguments.scheduler,
     )
-    try:
-        with working(f"analyzing {safe(arguments.model.name)}"):
-            facts = analyze_model(request)
-    except DoesNotFit as err:
-        return _does_not_fit(err, arguments)
+    with working(f"analyzing {safe(arguments.model.name)}"):
+        facts = analyze_model(request)
+    refused = None if facts.fits else DoesNotFit(facts.cause)
     if arguments.json:
-        print_json(document(facts))
+        print_json(refusal(str(refused), refused.code, {}, facts) if refused else document(facts))
     else:
         print_report(facts, verbose=arguments.verbose)
-    return 0
-
-
-def _does_not_fit(err: StowplanError, arguments: argparse.Namespace) -> int:
-    facts = facts_of(err)
-    if arguments.json:
-        print_json(refusal(str(err), err.code, err.details(), facts))
-        return err.exit_code
-    if facts is not None:
-        print_report(facts, verbose=arguments.verbose)
-    print_error(err, as_json=False)
-    return err.exit_code
+        if refused:
+            print_error(refused, as_json=False)
+    return refused.exit_code if refused else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import struct
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -25,6 +27,15 @@ _FORMATS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
     "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
+
+
+def labelled(ports: Sequence[Port], role: str) -> tuple[Port, ...]:
+    """Return the ports with names that tell them apart: "input1" for an empty one, "x#1" for the second "x"."""
+    names: list[str] = []
+    for index, port in enumerate(ports):
+        name = port.name or f"{role}{index}"
+        names.append(name if name not in names else f"{name}#{index}")
+    return tuple(replace(port, name=name) for port, name in zip(ports, names, strict=True))
 
 
 def read_tensor(path: Path, port: Port) -> bytes:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from stowplan.cli.options import add_model, compressor, input_shapes
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
-from stowplan.cli.report import document, facts_of, print_report, refusal, wrote
+from stowplan.cli.report import document, print_report, refusal, wrote
 from stowplan.cli.working import working
-from stowplan.errors import StowplanError
+from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.units import parse_pools, parse_size
 
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _no_plan(err: StowplanError, as_json: bool) -> int:
     """Print what is known of a model that gets no plan: the report as far as it goes, and the cause."""
-    facts = facts_of(err)
+    facts = err.facts if isinstance(err, DoesNotFit) else None
     message = f"no plan written: {err}"
     if as_json:
         print_json(refusal(message, err.code, err.details(), facts))

@@ -67,7 +67,8 @@ def _memory(facts: Facts) -> list[str]:
     rows: list[tuple[str, str, str]] = []
     if facts.tflite_micro_bytes is not None:
         rows.append(_row("TFLite Micro tensors", facts.tflite_micro_bytes, "its planner; kernel scratch excluded"))
-    rows.append(_row("unscheduled", facts.unscheduled_bytes))
+    if facts.unscheduled_bytes:
+        rows.append(_row("unscheduled", facts.unscheduled_bytes))
     rows.append(_row("largest tensor", facts.largest_tensor_bytes, format_shape(facts.largest_tensor_shape)))
     if facts.fast_bytes is not None:
         rows.append(_row("this plan", facts.fast_bytes, _headroom(facts.fast_bytes, facts.fast_budget_bytes)))
@@ -84,8 +85,11 @@ def _memory(facts: Facts) -> list[str]:
 def _flash(facts: Facts) -> list[str]:
     if facts.plan_bytes is None:
         return []
-    overhead = max(0, facts.plan_bytes - facts.weight_bytes)
-    remark = f"weights {format_size(facts.weight_bytes)}, overhead {format_size(overhead)}"
+    remark = f"weights {format_size(facts.weight_bytes)}"
+    if facts.compressor == "none":
+        remark += f", overhead {format_size(facts.plan_bytes - facts.weight_bytes)}"
+    else:
+        remark += " before packing"
     if facts.flash_budget_bytes is not None:
         remark += f", {_budget(facts.flash_budget_bytes)}"
     rows = [_row("plan", facts.plan_bytes, remark)]
@@ -159,12 +163,6 @@ def wrote(facts: Facts, file: str) -> str:
             budget = format_size(facts.fast_budget_bytes)
             line += f", {format_size(facts.reserved_bytes)} of the {budget} fast memory holds decompressed weights"
     return line
-
-
-def facts_of(err: object) -> Facts | None:
-    """Return the facts that a refusal carries, if it got far enough to have any."""
-    facts = getattr(err, "facts", None)
-    return facts if isinstance(facts, Facts) else None
 
 
 def refusal(message: str, code: str, details: Mapping[str, object], facts: Facts | None) -> dict[str, Any]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from stowplan.cli.arrays import check_suffix, describe, read_tensor, to_file, values
+from stowplan.cli.arrays import check_suffix, describe, labelled, read_tensor, to_file, values
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, write_file
 from stowplan.cli.plans import open_plan
 from stowplan.errors import RuntimeFailure, UsageError
+from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.planfile.reader import PlanView
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Backend, Metrics, Port
 from stowplan.units import format_size
 
+Ports = Sequence[Port]
 MOST_SHOWN = 16  # values of an output that fit a line or two
 MOST_IN_JSON = 4096
 
@@ -40,20 +43,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     plan = open_plan(arguments.plan)
-    inputs = _assign(arguments.input, plan.inputs, "input")
-    _require_all(inputs, plan.inputs)
-    outputs = _assign(arguments.output, plan.outputs, "output")
+    takes, gives = labelled(plan.inputs, "input"), labelled(plan.outputs, "output")
+    inputs = _assign(arguments.input, takes, "input")
+    _require_all(inputs, takes)
+    outputs = _assign(arguments.output, gives, "output")
     for path in outputs.values():
         check_output(path, [arguments.plan, *inputs.values()])
-    data = [read_tensor(inputs[port.name], port) for port in plan.inputs]
+    data = [read_tensor(inputs[port.name], port) for port in takes]
     results, metrics = _execute(_backend(arguments.backend), plan.data, data)
-    for port, result in zip(plan.outputs, results, strict=True):
+    for port, result in zip(gives, results, strict=True):
         if port.name in outputs:
             write_file(outputs[port.name], to_file(outputs[port.name], port, result))
     if arguments.json:
-        print_json(_document(plan, results, metrics, outputs))
+        print_json(_document(plan, gives, results, metrics, outputs))
     else:
-        _print(plan, results, metrics, outputs)
+        _print(plan, gives, results, metrics, outputs)
     return 0
 
 
@@ -109,7 +113,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 
-def _print(plan: PlanView, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> None:
+def _print(plan: PlanView, gives: Ports, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> None:
     memory = [f"{format_size(plan.fast_bytes)} fast"]
     if plan.slow_bytes:
         memory.append(f"{format_size(plan.slow_bytes)} slow")
@@ -118,34 +122,29 @@ def _print(plan: PlanView, results: Sequence[bytes], metrics: Metrics, files: Ma
         read, written = format_size(metrics.slow_read_bytes), format_size(metrics.slow_written_bytes)
         print(f"slow traffic   {read} read, {written} written")
     rows = []
-    for port, data in zip(plan.outputs, results, strict=True):
+    for port, data in zip(gives, results, strict=True):
         end = f"written to {files[port.name]}" if port.name in files else _shown(port, data)
         rows.append(("output", port.name, describe(port), end))
     print("\n".join(columns(rows)))
 
 
 def _shown(port: Port, data: bytes) -> str:
-    numbers = values(port, data[: MOST_SHOWN * 8])[:MOST_SHOWN]
+    numbers = values(port, data[: MOST_SHOWN * SIZE_BYTES[port.dtype]])
     shown = " ".join(f"{n:.6g}" if isinstance(n, float) else str(n) for n in numbers)
-    count = len(data) // max(1, len(data) // max(1, _elements(port)))
+    count = prod(port.shape)
     return shown if count <= MOST_SHOWN else f"{shown} ... ({count} values; --output FILE keeps them)"
 
 
-def _elements(port: Port) -> int:
-    total = 1
-    for dim in port.shape:
-        total *= dim
-    return total
-
-
-def _document(plan: PlanView, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> dict[str, Any]:
+def _document(
+    plan: PlanView, gives: Ports, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]
+) -> dict[str, Any]:
     outputs = []
-    for port, data in zip(plan.outputs, results, strict=True):
+    for port, data in zip(gives, results, strict=True):
         fields: dict[str, Any] = dict(name=port.name, shape=list(port.shape), dtype=port.dtype)
         fields.update(scale=port.scale, zero_point=port.zero_point, sha256=hashlib.sha256(data).hexdigest())
         if port.name in files:
             fields["file"] = str(files[port.name])
-        if _elements(port) <= MOST_IN_JSON:
+        if prod(port.shape) <= MOST_IN_JSON:
             fields["values"] = values(port, data)
         outputs.append(fields)
     return dict(
