@@ -1,0 +1,226 @@
+"""Builds small graphs for tests, operator by operator, with seeded random weights and quantization."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from math import prod
+
+from stowplan.flow.graph import ABSENT, Attribute, Graph, Operator, Quantization, Tensor
+from stowplan.flow.dtypes import SIZE_BYTES
+
+
+class GraphBuilder:
+    """Tensors are named by their index; every method returns the index of the tensor it adds."""
+
+    def __init__(self, dtype: str = "int8", seed: int = 0) -> None:
+        self.dtype = dtype
+        self.random = random.Random(seed)
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.inputs: list[int] = []
+        self.constants: dict[str, bytes] = {}
+
+    def input(self, *shape: int) -> int:
+        self.inputs.append(self._tensor(shape))
+        return self.inputs[-1]
+
+    def conv(self, x: int, channels: int, kernel: tuple[int, int] = (3, 3), stride: tuple[int, int] = (1, 1),
+             dilation: tuple[int, int] = (1, 1), same: bool = True, activation: str = "relu", bias: bool = True) -> int:  # fmt: skip
+        n, height, width, depth = self.tensors[x].shape
+        pads, (out_h, out_w) = window((height, width), kernel, stride, dilation, same)
+        weights = self._weights((channels, *kernel, depth), axis=0)
+        b = self._bias(channels) if bias else ABSENT
+        attributes = self._window(stride, pads, activation, dilation)
+        return self._apply("conv_2d", (x, weights, b), (n, out_h, out_w, channels), attributes)
+
+    def depthwise(self, x: int, kernel: tuple[int, int] = (3, 3), stride: tuple[int, int] = (1, 1), multiplier: int = 1,
+                  dilation: tuple[int, int] = (1, 1), same: bool = True, activation: str = "relu") -> int:  # fmt: skip
+        n, height, width, depth = self.tensors[x].shape
+        pads, (out_h, out_w) = window((height, width), kernel, stride, dilation, same)
+        channels = depth * multiplier
+        weights = self._weights((1, *kernel, channels), axis=3)
+        attributes = {"multiplier": multiplier, **self._window(stride, pads, activation, dilation)}
+        return self._apply("depthwise_conv_2d", (x, weights, self._bias(channels)), (n, out_h, out_w, channels), attributes)
+
+    def pool(self, x: int, kind: str = "max_pool_2d", kernel: tuple[int, int] = (2, 2), stride: tuple[int, int] = (2, 2),
+             same: bool = False) -> int:  # fmt: skip
+        n, height, width, depth = self.tensors[x].shape
+        pads, (out_h, out_w) = window((height, width), kernel, stride, (1, 1), same)
+        attributes = {"kernel_h": kernel[0], "kernel_w": kernel[1], **self._window(stride, pads, "none", None)}
+        return self._apply(kind, (x,), (n, out_h, out_w, depth), attributes, like=x)
+
+    def add(self, x: int, y: int, kind: str = "add") -> int:
+        return self._apply(kind, (x, y), self.tensors[x].shape, {"activation": "none"})
+
+    def mean(self, x: int, axes: tuple[int, ...] = (1, 2)) -> int:
+        shape = tuple(s for i, s in enumerate(self.tensors[x].shape) if i not in axes)
+        return self._apply("mean", (x,), shape, {"axes": axes})
+
+    def unary(self, x: int, kind: str) -> int:
+        return self._apply(kind, (x,), self.tensors[x].shape, {}, like=x)
+
+    def reshape(self, x: int, *shape: int) -> int:
+        assert prod(shape) == self.tensors[x].elements
+        return self._apply("reshape", (x,), shape, {}, like=x)
+
+    def fully_connected(self, x: int, outputs: int, activation: str = "none") -> int:
+        features = self.tensors[x].shape[-1]
+        weights = self._weights((outputs, features), axis=None)
+        shape = (*self.tensors[x].shape[:-1], outputs)
+        return self._apply("fully_connected", (x, weights, self._bias(outputs)), shape, {"activation": activation})
+
+    def softmax(self, x: int) -> int:
+        out = self._apply("softmax", (x,), self.tensors[x].shape, {"beta": 1.0})
+        if self.dtype == "int8":
+            q = Quantization(scales=(1 / 256,), zero_points=(-128,))
+            self.tensors[out] = Tensor(name=f"t{out}", shape=self.tensors[out].shape, dtype="int8", quantization=q)
+        return out
+
+    def pad(self, x: int, before: tuple[int, ...], after: tuple[int, ...]) -> int:
+        shape = tuple(b + s + a for b, s, a in zip(before, self.tensors[x].shape, after, strict=True))
+        return self._apply("pad", (x,), shape, {"before": before, "after": after}, like=x)
+
+    def concatenation(self, xs: tuple[int, ...], axis: int) -> int:
+        shape = list(self.tensors[xs[0]].shape)
+        shape[axis] = sum(self.tensors[x].shape[axis] for x in xs)
+        first = self.tensors[xs[0]]
+        for x in xs:  # one quantization for all, as the operator demands
+            self.tensors[x] = Tensor(name=f"t{x}", shape=self.tensors[x].shape, dtype=self.dtype, quantization=first.quantization)
+        return self._apply("concatenation", xs, tuple(shape), {"axis": axis}, like=xs[0])
+
+    def graph(self, *outputs: int, name: str = "test") -> Graph:
+        return Graph(
+            name=name, tensors=tuple(self.tensors), operators=tuple(self.operators), inputs=tuple(self.inputs),
+            outputs=outputs, constants=self.constants,
+        )  # fmt: skip
+
+    def _apply(self, kind: str, inputs: tuple[int, ...], shape: tuple[int, ...], attributes: dict[str, Attribute],
+               like: int | None = None) -> int:  # fmt: skip
+        output = self._tensor(shape, like)
+        source = f'{kind.upper()} "t{output}"'
+        self.operators.append(Operator(kind=kind, inputs=inputs, outputs=(output,), attributes=attributes, source=source))
+        return output
+
+    def _tensor(self, shape: tuple[int, ...], like: int | None = None) -> int:
+        if like is not None:
+            quantization = self.tensors[like].quantization
+        elif self.dtype == "int8":
+            scale = self.random.choice((0.02, 0.05, 0.11))
+            quantization = Quantization(scales=(scale,), zero_points=(self.random.randint(-20, 20),))
+        else:
+            quantization = None
+        self.tensors.append(Tensor(name=f"t{len(self.tensors)}", shape=shape, dtype=self.dtype, quantization=quantization))
+        return len(self.tensors) - 1
+
+    def _constant(self, shape: tuple[int, ...], dtype: str, data: bytes, quantization: Quantization | None) -> int:
+        digest = hashlib.sha256(data).hexdigest()
+        self.constants[digest] = data
+        tensor = Tensor(name=f"c{len(self.tensors)}", shape=shape, dtype=dtype, quantization=quantization, constant=digest)
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def _weights(self, shape: tuple[int, ...], axis: int | None) -> int:
+        if self.dtype == "float32":
+            return self._constant(shape, "float32", self._floats(prod(shape)), None)
+        data = bytes(self.random.choices([b for b in range(256) if b != 128], k=prod(shape)))
+        count = 1 if axis is None else shape[axis]
+        scales = tuple(self.random.uniform(0.001, 0.01) for _ in range(count))
+        return self._constant(shape, "int8", data, Quantization(scales=scales, zero_points=(0,) * count, axis=axis))
+
+    def _bias(self, channels: int) -> int:
+        if self.dtype == "float32":
+            return self._constant((channels,), "float32", self._floats(channels), None)
+        values = (self.random.randint(-500, 500) for _ in range(channels))
+        data = b"".join(v.to_bytes(4, "little", signed=True) for v in values)
+        return self._constant((channels,), "int32", data, None)
+
+    def _floats(self, count: int) -> bytes:
+        import struct
+
+        return struct.pack(f"<{count}f", *(self.random.uniform(-1, 1) for _ in range(count)))
+
+    @staticmethod
+    def _window(stride: tuple[int, int], pads: tuple[int, int, int, int], activation: str,
+                dilation: tuple[int, int] | None) -> dict[str, Attribute]:  # fmt: skip
+        attributes: dict[str, Attribute] = {"stride_h": stride[0], "stride_w": stride[1], "activation": activation}
+        attributes.update(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
+        if dilation is not None:
+            attributes.update(dilation_h=dilation[0], dilation_w=dilation[1])
+        return attributes
+
+
+def window(size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int],
+           same: bool) -> tuple[tuple[int, int, int, int], tuple[int, int]]:  # fmt: skip
+    """Return (top, left, bottom, right) padding and the output's height and width, as TFLite's SAME and VALID."""
+    pads, out = [], []
+    for length, k, s, d in zip(size, kernel, stride, dilation, strict=True):
+        reach = (k - 1) * d + 1
+        count = -(-length // s) if same else -(-(length - reach + 1) // s)
+        total = max((count - 1) * s + reach - length, 0) if same else 0
+        pads.append((total // 2, total - total // 2))
+        out.append(count)
+    return (pads[0][0], pads[1][0], pads[0][1], pads[1][1]), (out[0], out[1])
+
+
+def small_cnn(dtype: str = "int8") -> Graph:
+    """12x8x3 -> conv 4 -> depthwise stride 2 -> add of two branches -> mean -> fully connected -> softmax."""
+    b = GraphBuilder(dtype)
+    x = b.input(1, 12, 8, 3)
+    y = b.depthwise(b.conv(x, 4), stride=(2, 2))
+    z = b.add(b.conv(y, 4, kernel=(1, 1)), b.conv(y, 4))
+    return b.graph(b.softmax(b.fully_connected(b.mean(z), 5)))
+
+
+def row_bytes_of(graph: Graph, tensor: int) -> int:
+    """Return the bytes of one row (W*C elements) of a rank-4 tensor."""
+    found = graph.tensors[tensor]
+    return found.shape[2] * found.shape[3] * SIZE_BYTES[found.dtype]
+
+
+def random_graph(seed: int, dtype: str = "int8") -> Graph:
+    """A random CNN: windows of every stride, dilation and padding, branches of unequal depth, bypasses, pools, concatenation."""
+    rng = random.Random(seed)
+    b = GraphBuilder(dtype, seed)
+    alive = [b.input(1, rng.randint(3, 14), rng.randint(1, 9), rng.randint(1, 5))]
+    for _ in range(rng.randint(2, 8)):
+        alive.append(_random_operator(rng, b, alive))
+        alive = alive[-3:]
+    last = alive[-1]
+    tail = rng.choice(("none", "mean", "flatten", "pool"))
+    if tail == "mean":
+        last = b.softmax(b.fully_connected(b.mean(last), rng.randint(2, 6)))
+    elif tail == "flatten":
+        last = b.fully_connected(b.reshape(last, 1, b.tensors[last].elements), rng.randint(2, 6))
+    elif tail == "pool":
+        shape = b.tensors[last].shape
+        last = b.pool(last, "average_pool_2d", kernel=(shape[1], shape[2]), stride=(1, 1))
+    unread = {t for op in b.operators for t in op.outputs} - {t for op in b.operators for t in op.inputs}
+    return b.graph(last, *sorted(unread - {last}), name=f"random{seed}")
+
+
+def _random_operator(rng: random.Random, b: GraphBuilder, alive: list[int]) -> int:
+    x = rng.choice(alive[-2:])
+    _, height, width, depth = b.tensors[x].shape
+    kernel = (rng.randint(1, min(4, height)), rng.randint(1, min(3, width)))
+    stride = (rng.randint(1, 3), rng.randint(1, 2))
+    dilation = (rng.randint(1, 2), 1)
+    same = rng.random() < 0.7 or (kernel[0] - 1) * dilation[0] + 1 > height
+    kind = rng.choice(("conv", "conv", "depthwise", "pool", "average", "add", "gate", "pad", "concat", "relu", "pointwise2"))
+    if kind == "conv":
+        return b.conv(x, rng.randint(1, 6), kernel, stride, dilation, same, bias=rng.random() < 0.8)
+    if kind == "pointwise2":
+        return b.conv(x, rng.randint(1, 6), (1, 1), (2, 2))
+    if kind == "depthwise":
+        return b.depthwise(x, kernel, stride, rng.randint(1, 2), dilation, same)
+    if kind in ("pool", "average"):
+        return b.pool(x, "max_pool_2d" if kind == "pool" else "average_pool_2d", kernel, stride, same)
+    if kind == "add":
+        return b.add(x, b.conv(x, depth, (3, 3), same=True))
+    if kind == "gate":
+        return b.add(b.conv(b.conv(x, depth, (3, 1)), depth, (1, 3)), b.unary(x, "logistic") if b.dtype == "float32" else x, "mul")
+    if kind == "pad":
+        return b.pad(x, (0, rng.randint(0, 2), rng.randint(0, 1), 0), (0, rng.randint(0, 2), rng.randint(0, 1), rng.randint(0, 1)))
+    if kind == "concat":
+        return b.concatenation((b.conv(x, 3), b.conv(x, 2, (1, 1))), rng.choice((3, 3, 3)))
+    return b.unary(x, "relu")
