@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stowplan.errors import UsageError
 from stowplan_importer_tflite.parse import FileModel, FileTensor, shown, spelled
@@ -11,8 +11,7 @@ from stowplan_importer_tflite.parse import FileModel, FileTensor, shown, spelled
 MAX_DIMENSION = 2**31 - 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Binding:
+class Binding(NamedTuple):
     """Shapes by tensor index, and a note for each dimension that the file leaves open."""
 
     shapes: Mapping[int, tuple[int, ...]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS
@@ -11,8 +12,7 @@ from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTenso
 from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_size, resolve
 
 
-@dataclass(frozen=True, kw_only=True)
-class Converted:
+class Converted(NamedTuple):
     """`conversions` and `refusals` by operator index; `shapes` of all tensors, as computed where that was possible."""
 
     conversions: Mapping[int, Conversion]
@@ -36,7 +36,7 @@ class Walk:
 
     def unknown(self, value: Value) -> bool:
         """Say that nobody knows a tensor's shape: no operator computed it, and the file leaves it open."""
-        return value.broken and not (self.trusted and not any(self.subgraph.tensors[value.index].free))
+        return value.broken and not (self.trusted and not any(self.subgraph.tensors[value.tensor].free))
 
 
 def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]]) -> Converted:
@@ -67,7 +67,7 @@ def _convert(walk: Walk, operator: FileOperator) -> Conversion:
     inputs = tuple(walk.value(i) for i in operator.inputs)
     output = walk.value(operator.outputs[0])
     assert output is not None
-    tensor = walk.subgraph.tensors[output.index]
+    tensor = walk.subgraph.tensors[output.tensor]
     try:
         conversion = lowering(Site(kind=operator.kind, inputs=inputs, output=output, table=operator.options))
         _check_shape(tensor, conversion.shape, walk.trusted)
@@ -75,7 +75,7 @@ def _convert(walk: Walk, operator: FileOperator) -> Conversion:
         if any(value is not None and walk.unknown(value) for value in inputs):
             raise Refusal("") from None
         raise
-    walk.shapes[output.index] = conversion.shape
+    walk.shapes[output.tensor] = conversion.shape
     return conversion
 
 

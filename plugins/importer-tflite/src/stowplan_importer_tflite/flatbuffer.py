@@ -8,7 +8,6 @@ Damage raises `Damaged`, which says at which byte.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
@@ -24,15 +23,12 @@ class Damaged(Exception):  # noqa: N818  (an event inside this plugin, which bec
     """The bytes are no sound FlatBuffer."""
 
 
-@dataclass
 class Buffer:
     """The file's bytes and how many of them may still be read."""
 
-    data: bytes = field(repr=False)
-    remaining: int = 0
-
-    def __post_init__(self) -> None:
-        self.remaining = UNFOLDING * len(self.data) + SLACK_BYTES
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.remaining = UNFOLDING * len(data) + SLACK_BYTES
 
     def root(self) -> Table:
         """Return the table that the file is about."""

@@ -1,9 +1,12 @@
-"""From a file's bytes to plain records: every index checked, nothing judged yet about what operators mean."""
+"""From a file's bytes to plain records: every index checked, nothing judged yet about what operators mean.
+
+Records are named tuples here, since making a dataclass takes ten times as long and this runs at every start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stowplan.errors import ModelError
 from stowplan.flow.model import Model
@@ -13,8 +16,7 @@ from stowplan_importer_tflite.flatbuffer import Buffer, Damaged, Table
 MAX_RANK = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileQuantization:
+class FileQuantization(NamedTuple):
     """Quantization as the file has it. `details` is set for schemes beyond scale and zero point."""
 
     scales: tuple[float, ...]
@@ -23,8 +25,7 @@ class FileQuantization:
     details: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileTensor:
+class FileTensor(NamedTuple):
     """`signature` is the shape with -1 for free dimensions, where the file has one; `data` is None without a buffer."""
 
     name: str
@@ -32,7 +33,7 @@ class FileTensor:
     signature: tuple[int, ...]
     dtype: str
     buffer: int
-    data: memoryview | None = field(repr=False)
+    data: memoryview | None
     quantization: FileQuantization
     variable: bool
     sparse: bool
@@ -50,8 +51,7 @@ class FileTensor:
         return tuple(1 if free else size for size, free in zip(self.shape, self.free, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileOperator:
+class FileOperator(NamedTuple):
     """`kind` is the builtin's name, or CUSTOM:code. `options` is None where the file has none."""
 
     kind: str
@@ -61,8 +61,7 @@ class FileOperator:
     options: Table | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileSubgraph:
+class FileSubgraph(NamedTuple):
     name: str
     tensors: tuple[FileTensor, ...]
     operators: tuple[FileOperator, ...]
@@ -70,8 +69,7 @@ class FileSubgraph:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileSignature:
+class FileSignature(NamedTuple):
     """Pairs of (argument name, tensor of the subgraph)."""
 
     key: str
@@ -80,8 +78,7 @@ class FileSignature:
     outputs: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileModel:
+class FileModel(NamedTuple):
     description: str
     subgraphs: tuple[FileSubgraph, ...]
     signatures: tuple[FileSignature, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from stowplan.flow.dtypes import RANGE, SIZE_BYTES
 from stowplan.flow.graph import Attribute, Quantization
@@ -32,16 +33,15 @@ class Mismatch(Refusal):
     """A refusal because of shapes; behind a refused operator they may be wrong, and then it says nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Value:
+class Value(NamedTuple):
     """A tensor where an operator reads or writes it. `shape` is resolved; `broken` is set behind a refused operator."""
 
-    index: int
+    tensor: int
     name: str
     shape: tuple[int, ...]
     dtype: str
     quantization: Quantization | None
-    data: memoryview | None = field(repr=False)
+    data: memoryview | None
     broken: bool = False
 
     @property
@@ -49,18 +49,16 @@ class Value:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Conversion:
+class Conversion(NamedTuple):
     """What an operator becomes: a canonical kind, the operands it keeps, and the shape of its output."""
 
     kind: str
     inputs: tuple[int, ...]
     shape: tuple[int, ...]
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Site:
+class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own."""
 
     kind: str
@@ -174,7 +172,7 @@ def resolve(index: int, tensor: FileTensor, shape: tuple[int, ...], broken: bool
     else:
         _check_data(tensor, tensor.data)
     return Value(
-        index=index,
+        tensor=index,
         name=tensor.name,
         shape=shape,
         dtype=tensor.dtype,

@@ -26,7 +26,7 @@ def conv_2d(site: Site) -> Conversion:
     columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
     return Conversion(
         kind="conv_2d",
-        inputs=(x.index, w.index, _bias(site, x, w, y, out_c)),
+        inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_c)),
         shape=(n, rows.outputs, columns.outputs, out_c),
         attributes={
             "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
@@ -54,7 +54,7 @@ def depthwise_conv_2d(site: Site) -> Conversion:
     columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
     return Conversion(
         kind="depthwise_conv_2d",
-        inputs=(x.index, w.index, _bias(site, x, w, y, out_c)),
+        inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_c)),
         shape=(n, rows.outputs, columns.outputs, out_c),
         attributes={
             "multiplier": multiplier,
@@ -81,7 +81,7 @@ def fully_connected(site: Site) -> Conversion:
         leading = x.shape[:-1]
     return Conversion(
         kind="fully_connected",
-        inputs=(x.index, w.index, _bias(site, x, w, y, out_features)),
+        inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_features)),
         shape=(*leading, out_features),
         attributes={"activation": site.activation_function(FullyConnectedField.ACTIVATION)},
     )
@@ -143,7 +143,7 @@ def _bias(site: Site, x: Value, w: Value, y: Value, channels: int) -> int:
         raise Refusal(f"bias of shape {spelled(bias.shape)} for {channels} output channels")
     if x.dtype == "int8":
         _check_bias_scale(bias, x, w, y)
-    return bias.index
+    return bias.tensor
 
 
 def _check_bias_scale(bias: Value, x: Value, w: Value, y: Value) -> None:

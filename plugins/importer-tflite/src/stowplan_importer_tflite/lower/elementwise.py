@@ -46,19 +46,19 @@ def relu(site: Site) -> Conversion:
     x, y = _unary(site)
     if x.dtype == "int8":
         check_rescale(scale_of(x) / scale_of(y))
-    return Conversion(kind="relu", inputs=(x.index,), shape=x.shape)
+    return Conversion(kind="relu", inputs=(x.tensor,), shape=x.shape)
 
 
 def relu6(site: Site) -> Conversion:
     x, y = _unary(site)
     check_same_quantization(x, y)
-    return Conversion(kind="relu6", inputs=(x.index,), shape=x.shape)
+    return Conversion(kind="relu6", inputs=(x.tensor,), shape=x.shape)
 
 
 def logistic(site: Site) -> Conversion:
     x, y = _unary(site)
     _check_probability(y)
-    return Conversion(kind="logistic", inputs=(x.index,), shape=x.shape)
+    return Conversion(kind="logistic", inputs=(x.tensor,), shape=x.shape)
 
 
 def softmax(site: Site) -> Conversion:
@@ -69,7 +69,7 @@ def softmax(site: Site) -> Conversion:
     beta = site.options().scalar(SOFTMAX_BETA, "f")
     if not (math.isfinite(beta) and beta > 0):
         raise Refusal(f"beta {beta}, which is no positive number")
-    return Conversion(kind="softmax", inputs=(x.index,), shape=x.shape, attributes={"beta": beta})
+    return Conversion(kind="softmax", inputs=(x.tensor,), shape=x.shape, attributes={"beta": beta})
 
 
 def quantize(site: Site) -> Conversion:
@@ -79,7 +79,7 @@ def quantize(site: Site) -> Conversion:
         raise Refusal(f"{y.dtype} output; int8 would be supported")
     if x.dtype == "int8":
         check_rescale(scale_of(x) / scale_of(y))
-    return Conversion(kind="quantize", inputs=(x.index,), shape=x.shape)
+    return Conversion(kind="quantize", inputs=(x.tensor,), shape=x.shape)
 
 
 def dequantize(site: Site) -> Conversion:
@@ -92,7 +92,7 @@ def dequantize(site: Site) -> Conversion:
     x, y = site.activation(0), site.output
     if (x.dtype, y.dtype) != ("int8", "float32"):
         raise Refusal(f"{x.dtype} to {y.dtype}; int8 to float32 would be supported")
-    return Conversion(kind="dequantize", inputs=(x.index,), shape=x.shape)
+    return Conversion(kind="dequantize", inputs=(x.tensor,), shape=x.shape)
 
 
 def _unary(site: Site) -> tuple[Value, Value]:
@@ -122,7 +122,10 @@ def _pair(site: Site) -> tuple[Value, Value, Value]:
 def _arithmetic(site: Site, kind: str, a: Value, b: Value) -> Conversion:
     activation = site.activation_function(ARITHMETIC_ACTIVATION)
     return Conversion(
-        kind=kind, inputs=(a.index, b.index), shape=_broadcast(a.shape, b.shape), attributes={"activation": activation}
+        kind=kind,
+        inputs=(a.tensor, b.tensor),
+        shape=_broadcast(a.shape, b.shape),
+        attributes={"activation": activation},
     )
 
 

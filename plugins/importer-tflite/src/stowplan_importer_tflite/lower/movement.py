@@ -21,7 +21,7 @@ def reshape(site: Site) -> Conversion:
     site.arity(1, 2)
     x = site.activation(0)
     check_same_quantization(x, site.result(x.dtype))
-    return Conversion(kind="reshape", inputs=(x.index,), shape=_fill(_asked_shape(site), x))
+    return Conversion(kind="reshape", inputs=(x.tensor,), shape=_fill(_asked_shape(site), x))
 
 
 def _asked_shape(site: Site) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def pad(site: Site) -> Conversion:
         raise Mismatch(f"paddings {numbers[:16]} for an input of shape {spelled(x.shape)}")
     before, after = numbers[::2], numbers[1::2]
     shape = tuple(a + size + b for a, size, b in zip(before, x.shape, after, strict=True))
-    return Conversion(kind="pad", inputs=(x.index,), shape=shape, attributes={"before": before, "after": after})
+    return Conversion(kind="pad", inputs=(x.tensor,), shape=shape, attributes={"before": before, "after": after})
 
 
 def concatenation(site: Site) -> Conversion:
@@ -78,7 +78,7 @@ def concatenation(site: Site) -> Conversion:
     axis = stated % len(first.shape)
     return Conversion(
         kind="concatenation",
-        inputs=tuple(part.index for part in parts),
+        inputs=tuple(part.tensor for part in parts),
         shape=_joined([part.shape for part in parts], axis),
         attributes={"axis": axis},
     )

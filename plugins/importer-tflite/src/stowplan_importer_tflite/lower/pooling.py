@@ -36,7 +36,7 @@ def _pool(site: Site, kind: str) -> Conversion:
     columns = span(in_w, kernel_w, stride_w, 1, padding)
     return Conversion(
         kind=kind,
-        inputs=(x.index,),
+        inputs=(x.tensor,),
         shape=(n, rows.outputs, columns.outputs, channels),
         attributes={
             "kernel_h": kernel_h, "kernel_w": kernel_w, "stride_h": stride_h, "stride_w": stride_w,
@@ -61,4 +61,4 @@ def mean(site: Site) -> Conversion:
         raise Refusal("a mean along no axis")
     keep = site.table is not None and site.table.flag(REDUCER_KEEP_DIMS)
     shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape) if keep or i not in axes)
-    return Conversion(kind="mean", inputs=(x.index,), shape=shape, attributes={"axes": tuple(sorted(axes))})
+    return Conversion(kind="mean", inputs=(x.tensor,), shape=shape, attributes={"axes": tuple(sorted(axes))})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import spelled
@@ -12,8 +12,7 @@ MAX_EXTENT = 2**20
 """Larger strides, kernels and dilations appear in no network, and would leave the range of a kernel's 32-bit sums."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """One direction of a window: how many outputs there are, and the padding on either side."""
 
     outputs: int
