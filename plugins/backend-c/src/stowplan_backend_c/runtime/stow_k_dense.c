@@ -1,0 +1,162 @@
+/* Fully connected, int8 and float32.
+ *
+ * Batched: each input row holds vectors of `features`, and the same row of the output as many vectors of `outputs`.
+ * Else all input rows together are one vector, all output rows together its result, and each may be cut anywhere.
+ */
+#include "stow_filter.h"
+
+#if STOW_WITH_FULLY_CONNECTED_S8 || STOW_WITH_FULLY_CONNECTED_F32
+
+_Static_assert(STOW_FULLY_CONNECTED_S8_BATCHED == 2 && STOW_FULLY_CONNECTED_F32_BATCHED == 2,
+               "both kinds begin with the same parameters");
+
+/* An input vector: `size` elements from `start` on of each of the rows [row, row + rows). */
+typedef struct stow_vector {
+    uint32_t row;
+    uint32_t rows;
+    size_t start;
+    size_t size;
+} stow_vector;
+
+static int stow_is_dense(const stow_facts *facts, int64_t element_bytes)
+{
+    const stow_form in = stow_operand_form(facts, 0);
+    const stow_form out = stow_result_form(facts);
+    const int64_t features = stow_size(facts->params[STOW_FULLY_CONNECTED_S8_FEATURES], element_bytes);
+    const int64_t outputs = stow_size(facts->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], element_bytes);
+    if (features <= 0 || outputs <= 0 || in.row_bytes % (uint32_t)element_bytes != 0 ||
+        out.row_bytes % (uint32_t)element_bytes != 0) {
+        return 0;
+    }
+    if (facts->params[STOW_FULLY_CONNECTED_S8_BATCHED]) {
+        return in.rows == out.rows && in.row_bytes % features == 0 &&
+               stow_size(in.row_bytes / features, outputs) == out.row_bytes;
+    }
+    return (int64_t)in.rows * in.row_bytes == features && (int64_t)out.rows * out.row_bytes == outputs;
+}
+
+#endif
+
+#if STOW_WITH_FULLY_CONNECTED_S8
+
+typedef struct stow_dense_s8 {
+    stow_filter_s8 filter;
+    stow_rows in;
+    size_t features;
+} stow_dense_s8;
+
+/* Compute outputs [first, first + count) of one vector. */
+static void stow_dense_outputs_s8(const stow_dense_s8 *op, stow_vector vector, size_t first, size_t count, int8_t *out)
+{
+    for (size_t done = 0; done < count; done += STOW_LANES) {
+        const size_t lanes = stow_lanes(done, count);
+        const int8_t *w = op->filter.weights + (first + done) * op->features;
+        uint32_t sums[STOW_LANES];
+        for (size_t lane = 0; lane < lanes; lane++) {
+            sums[lane] = stow_first_sum(&op->filter, first + done + lane);
+        }
+        for (uint32_t row = 0; row < vector.rows; row++, w += vector.size) {
+            const int8_t *x = (const int8_t *)stow_row(&op->in, vector.row + row) + vector.start;
+            stow_dot_s8(sums, lanes, x, w, op->features, vector.size);
+        }
+        for (size_t lane = 0; lane < lanes; lane++) {
+            out[done + lane] = stow_output_s8(&op->filter, first + done + lane, sums[lane]);
+        }
+    }
+}
+
+STOW_API void stow_fully_connected_s8_run(const stow_call *call)
+{
+    const stow_dense_s8 op = {
+        .filter = stow_read_filter_s8(call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT),
+        .in = stow_operand(call, 0),
+        .features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES],
+    };
+    const stow_rows result = stow_result(call);
+    const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        int8_t *out = (int8_t *)stow_row(&result, unit);
+        if (!call->params[STOW_FULLY_CONNECTED_S8_BATCHED]) {
+            const stow_vector whole = {0, op.in.rows, 0, op.in.row_bytes};
+            stow_dense_outputs_s8(&op, whole, (size_t)unit * result.row_bytes, result.row_bytes, out);
+            continue;
+        }
+        for (size_t start = 0; start < op.in.row_bytes; start += op.features, out += outputs) {
+            const stow_vector part = {unit, 1, start, op.features};
+            stow_dense_outputs_s8(&op, part, 0, outputs, out);
+        }
+    }
+}
+
+STOW_API int stow_fully_connected_s8_check(const stow_facts *facts)
+{
+    if (!stow_is_plain(facts, 1, STOW_FULLY_CONNECTED_S8_PARAMS) || !stow_is_dense(facts, 1)) {
+        return 0;
+    }
+    const int64_t outputs = facts->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
+    return stow_is_filter_s8(facts, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT,
+                             stow_size(outputs, facts->params[STOW_FULLY_CONNECTED_S8_FEATURES]), outputs);
+}
+
+#endif
+
+#if STOW_WITH_FULLY_CONNECTED_F32
+
+typedef struct stow_dense_f32 {
+    stow_filter_f32 filter;
+    stow_rows in;
+    size_t features;
+} stow_dense_f32;
+
+static void stow_dense_outputs_f32(const stow_dense_f32 *op, stow_vector vector, size_t first, size_t count,
+                                   float *out)
+{
+    for (size_t done = 0; done < count; done += STOW_LANES) {
+        const size_t lanes = stow_lanes(done, count);
+        const float *w = op->filter.weights + (first + done) * op->features;
+        float sums[STOW_LANES] = {0};
+        for (uint32_t row = 0; row < vector.rows; row++, w += vector.size) {
+            const float *x = (const float *)(const void *)stow_row(&op->in, vector.row + row) + vector.start;
+            stow_dot_f32(sums, lanes, x, w, op->features, vector.size);
+        }
+        for (size_t lane = 0; lane < lanes; lane++) {
+            out[done + lane] = stow_output_f32(&op->filter, first + done + lane, sums[lane]);
+        }
+    }
+}
+
+STOW_API void stow_fully_connected_f32_run(const stow_call *call)
+{
+    const stow_dense_f32 op = {
+        .filter = stow_read_filter_f32(call, STOW_FULLY_CONNECTED_F32_ACT_MIN),
+        .in = stow_operand(call, 0),
+        .features = (size_t)call->params[STOW_FULLY_CONNECTED_F32_FEATURES],
+    };
+    const stow_rows result = stow_result(call);
+    const size_t in_size = op.in.row_bytes / sizeof(float), out_size = result.row_bytes / sizeof(float);
+    const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_F32_OUTPUTS];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        float *out = (float *)(void *)stow_row(&result, unit);
+        if (!call->params[STOW_FULLY_CONNECTED_F32_BATCHED]) {
+            const stow_vector whole = {0, op.in.rows, 0, in_size};
+            stow_dense_outputs_f32(&op, whole, unit * out_size, out_size, out);
+            continue;
+        }
+        for (size_t start = 0; start < in_size; start += op.features, out += outputs) {
+            const stow_vector part = {unit, 1, start, op.features};
+            stow_dense_outputs_f32(&op, part, 0, outputs, out);
+        }
+    }
+}
+
+STOW_API int stow_fully_connected_f32_check(const stow_facts *facts)
+{
+    if (!stow_is_plain(facts, 1, STOW_FULLY_CONNECTED_F32_PARAMS) || !stow_is_dense(facts, sizeof(float))) {
+        return 0;
+    }
+    const int64_t outputs = facts->params[STOW_FULLY_CONNECTED_F32_OUTPUTS];
+    return stow_is_filter_f32(facts, STOW_FULLY_CONNECTED_F32_ACT_MIN,
+                              stow_size(outputs, facts->params[STOW_FULLY_CONNECTED_F32_FEATURES]), outputs);
+}
+
+#endif
