@@ -1,0 +1,104 @@
+"""The streaming scheduler: what it makes is right at every budget, and smaller than whole tensors."""
+
+from __future__ import annotations
+
+import pytest
+from graphs import GraphBuilder, random_graph, small_cnn
+
+from stowplan.build.verify import verify
+from stowplan.errors import DoesNotFit
+from stowplan.flow.schedule import Schedule
+from stowplan.flow.target import FAST, SLOW, Pool, Target
+from stowplan.plugins.kinds import ScheduleOptions
+from stowplan_scheduler_stream import StreamScheduler
+
+
+def fit(graph, *sizes: int | None, **options: int) -> Schedule:  # type: ignore[no-untyped-def]
+    pools = tuple(Pool(name=n, size_bytes=s) for n, s in zip(("fast", "slow"), sizes, strict=False))
+    return StreamScheduler().schedule(graph, Target(pools=pools), ScheduleOptions(**options))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_every_budget_gives_a_right_schedule_or_a_reason(seed: int) -> None:
+    graph = random_graph(seed)
+    whole = fit(graph, None)
+    verify(graph, whole)
+    fits = 0
+    for percent in (95, 80, 65, 50, 40, 30, 20, 10):
+        budget = max(16, whole.pool_bytes[FAST] * percent // 100)
+        for sizes in ((budget,), (budget, 10**6)):
+            try:
+                schedule = fit(graph, *sizes)
+            except DoesNotFit as err:
+                assert err.needed_bytes is not None
+                assert err.needed_bytes > budget
+                continue
+            verify(graph, schedule)
+            assert schedule.pool_bytes[FAST] <= budget
+            fits += 1
+    assert fits or whole.pool_bytes[FAST] < 200
+
+
+def test_a_chain_streams_through_a_few_rows() -> None:
+    """64x8x4 int8 through three 3x3 convolutions: whole tensors need two of 2,048 bytes, streaming a few rows each."""
+    b = GraphBuilder()
+    x = b.input(1, 64, 8, 4)
+    graph = b.graph(b.conv(b.conv(b.conv(x, 4), 4), 1, stride=(64, 8)))
+    whole, streamed = fit(graph, None), fit(graph, 2400)
+    assert whole.pool_bytes[FAST] >= 4096
+    assert streamed.regions[0].tiled
+    assert len(streamed.regions) == 1
+
+
+def test_with_slow_memory_the_input_is_reloaded_row_by_row() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 64, 8, 4)
+    graph = b.graph(b.mean(b.conv(b.conv(x, 4), 4)))
+    schedule = fit(graph, 400, 10_000)
+    verify(graph, schedule)
+    assert schedule.pool_bytes[FAST] <= 400
+    assert schedule.pool_bytes[SLOW] >= 2048
+    assert len(schedule.regions) == 1
+
+
+def test_a_budget_below_one_row_names_the_operator_and_the_bytes() -> None:
+    with pytest.raises(DoesNotFit) as refusal:
+        fit(small_cnn(), 40, 10**6)
+    assert "stage" in str(refusal.value)
+    assert "CONV_2D" in str(refusal.value)
+    assert refusal.value.budget_bytes == 40
+
+
+def test_too_little_slow_memory_is_said_with_both_numbers() -> None:
+    with pytest.raises(DoesNotFit) as refusal:
+        fit(small_cnn(), 200, 16)
+    assert "slow memory" in str(refusal.value)
+    assert "16 B given" in str(refusal.value)
+
+
+def test_a_limit_on_weights_cuts_stages_without_moving_tensors() -> None:
+    graph = small_cnn()
+    free, limited = fit(graph, None), fit(graph, None, stage_weight_bytes=200)
+    assert len(free.regions) == 1
+    assert len(limited.regions) > 1
+    assert limited.pool_bytes == free.pool_bytes
+    verify(graph, limited)
+
+
+def test_reserved_bytes_stay_free() -> None:
+    graph = small_cnn()
+    schedule = fit(graph, None, weights_reserved_bytes=100)
+    verify(graph, schedule)
+    assert min(o for b in schedule.buffers for o in b.offsets) >= 100
+
+
+def test_the_same_graph_gives_the_same_schedule() -> None:
+    assert fit(random_graph(5), 300, 10**6) == fit(random_graph(5), 300, 10**6)
+
+
+def test_an_input_that_nobody_reads_has_a_place_all_the_same() -> None:
+    b = GraphBuilder()
+    x, _ = b.input(1, 8, 8, 2), b.input(1, 4, 4, 4)
+    graph = b.graph(b.conv(b.conv(x, 2), 2))
+    verify(graph, fit(graph, None))
+    verify(graph, fit(graph, 120, 10_000))
