@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ COMMANDS = {
 }
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What `print` raises when the disk behind it is full; files that we write ourselves have errors of their own."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,6 +54,10 @@ def _guarded(arguments: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         raise
+    except OSError as err:
+        if err.filename is None and err.errno in FULL:
+            raise
+        return _fault(err, arguments)
     except Exception as err:  # the last line of defence: users get one line, not our traceback
         return _fault(err, arguments)
 
