@@ -1,0 +1,98 @@
+"""Joins the C runtime into one text: every header once, only the kernels in use, all of it static."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from stowplan.errors import InternalFault
+
+RUNTIME = Path(__file__).parent / "runtime"
+
+_INCLUDE = re.compile(r'\s*#\s*include\s+(?:"(?P<own>[^"]+)"|<(?P<system>[^>]+)>)')
+_CONDITION = re.compile(r"\s*#\s*(?P<word>ifdef|ifndef|if|elif|else|endif)\b(?P<test>.*)")
+_NAMES_ONLY = re.compile(r"\s*!?STOW_(?:WITH_\w+|COUNTERS)(?:\s*(?:\|\||&&)\s*!?STOW_(?:WITH_\w+|COUNTERS))*\s*")
+
+
+def amalgamate(kinds: Collection[str], lz4: bool) -> str:
+    """Return the runtime with the kernels of these node kinds (names as in `planfile/kinds.py`)."""
+    from stowplan.planfile.kinds import NODE_KINDS
+
+    settings = {f"STOW_WITH_{name.upper()}": name in kinds for name in NODE_KINDS}
+    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False}
+    seen: set[str] = set()
+    parts = [_expanded(path.name, seen) for path in sorted(RUNTIME.glob("*.c"))]
+    defines = "".join(f"#define {name} {int(value)}\n" for name, value in settings.items() if not value)
+    return _LINKAGE + defines + pruned("".join(parts), settings)
+
+
+_LINKAGE = """\
+#if defined(__GNUC__)
+#define STOW_API static __attribute__((unused)) /* which of the runtime's functions a plan needs varies */
+#else
+#define STOW_API static
+#endif
+"""
+
+
+def _expanded(name: str, seen: set[str]) -> str:
+    """Return a file with the headers it includes in place, each only where it is first met."""
+    lines = []
+    for line in (RUNTIME / name).read_text("utf-8").splitlines(keepends=True):
+        match = _INCLUDE.match(line)
+        if match is None:
+            lines.append(line)
+        elif match["system"] and match["system"] not in seen:
+            seen.add(match["system"])
+            lines.append(line)
+        elif match["own"] and match["own"] not in seen:
+            seen.add(match["own"])
+            lines.append(_expanded(match["own"], seen))
+    return f"\n/* ---- {name} ---- */\n\n" + "".join(lines)
+
+
+def pruned(text: str, settings: Mapping[str, bool]) -> str:
+    """Return C source without what the settings leave out; conditions on anything else stay as they are.
+
+    Understands `#if` with names of settings joined by || and &&, with or without !, and `#else`.
+    """
+    kept: list[str] = []
+    stack: list[bool | None] = []  # for each open condition: does its branch stay; None: not ours to decide
+    for line in text.splitlines(keepends=True):
+        match = _CONDITION.match(line)
+        alive = all(branch is not False for branch in stack)
+        if match is None:
+            if alive:
+                kept.append(line)
+            continue
+        if match["word"] in ("if", "ifdef", "ifndef"):
+            stack.append(_decide(match["word"], match["test"], settings) if alive else None)
+            if alive and stack[-1] is None:
+                kept.append(line)
+            continue
+        if not stack:
+            raise InternalFault(f"the runtime's sources have an #{match['word']} without its #if")
+        if stack[-1] is None:
+            if alive:
+                kept.append(line)
+        elif match["word"] == "elif":
+            raise InternalFault("the runtime's sources have an #elif on a setting, which generated code cannot have")
+        elif match["word"] == "else":
+            stack[-1] = not stack[-1]
+        if match["word"] == "endif":
+            stack.pop()
+    return "".join(kept)
+
+
+def _decide(word: str, test: str, settings: Mapping[str, bool]) -> bool | None:
+    test = re.sub(r"/\*.*?\*/", "", test).strip()
+    if word != "if" or not _NAMES_ONLY.fullmatch(test):
+        return None
+    if not set(re.findall(r"STOW_\w+", test)) <= settings.keys():
+        return None
+    return any(all(_holds(name.strip(), settings) for name in part.split("&&")) for part in test.split("||"))
+
+
+def _holds(name: str, settings: Mapping[str, bool]) -> bool:
+    return not settings[name[1:]] if name.startswith("!") else settings[name]
