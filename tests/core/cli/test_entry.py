@@ -62,8 +62,8 @@ def test_every_command_explains_itself(shell, command: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["compile"], ["compile", "x.tflite"], ["run"], ["codegen"], ["inspect"], ["compile", "x", "-m", "1K", "--nonsense"],
-     ["plugins", "frob"], ["codegen", "x.stow", "--format", "elf"]],
+    [["compile"], ["compile", "x.tflite"], ["run"], ["codegen"], ["inspect"],
+     ["compile", "x", "-m", "1K", "--nonsense"], ["plugins", "frob"], ["codegen", "x.stow", "--format", "elf"]],
 )  # fmt: skip
 def test_wrong_arguments_are_one_line_and_exit_2(stowplan, arguments: list[str]) -> None:
     code, out, err = stowplan(*arguments)

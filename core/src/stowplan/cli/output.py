@@ -52,6 +52,8 @@ def columns(rows: Iterable[Sequence[str]], indent: str = "  ", right: frozenset[
 
 def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
     """Raise `OutputError` when `path` cannot become a file, before any work is done for it."""
+    if "\0" in str(path):
+        raise OutputError(f"{safe(str(path))}: is no file name")
     try:
         if path.is_dir():
             raise OutputError(f"{path}: is a directory; name a file in it")
@@ -66,8 +68,6 @@ def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
             raise OutputError(f"{path}: is the file that is read; choose another output")
     except OSError as err:
         raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
-    except ValueError as err:  # a zero byte in the name
-        raise OutputError(f"{safe(str(path))}: is no file name: {err}") from err
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -194,12 +194,12 @@ class Host:
 
     def _no_importer(self, model: Model) -> str:
         suffixes = sorted({s for _, o in self._offered("importer") for s in o.suffixes})
-        wanted = SUFFIXES.get(model.path.suffix.lower(), "importer-tflite")
+        wanted = SUFFIXES.get(model.path.suffix.lower(), "")
         for plugin in self.plugins:
             if plugin.state != "ok" and plugin.entry == wanted:
                 return f"no importer for {model.name}: {plugin.title} is {plugin.state}: {plugin.reason}"
         if not suffixes:
-            return f"no importer for {model.name}: none is installed. Install one: pip install {distribution(wanted)}"
+            return f"no importer for {model.name}: none is installed. Install one: pip install {distribution(wanted or 'importer-tflite')}"
         message = f"no importer for {model.name}: known suffixes are {', '.join(suffixes)}."
         fitting = next((o for p, o in self._offered("importer") if self._sniffs(p, o.name, model.data)), None)
         if fitting is not None:
