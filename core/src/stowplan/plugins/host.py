@@ -14,7 +14,7 @@ from stowplan.errors import PluginError
 from stowplan.plugins import index
 from stowplan.plugins.hooks import PROJECT
 from stowplan.plugins.index import Offer, Plugin
-from stowplan.plugins.known import SUFFIXES, distribution, remedy
+from stowplan.plugins.known import SUFFIXES, distribution, how_to_install
 from stowplan.plugins.loading import KINDS, BrokenPluginError, collect, describe, import_plugin, one_line, stamps
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Host:
         near = difflib.get_close_matches(name, names, n=1)
         there = f"installed are {', '.join(names)}." if names else "none is installed."
         guess = f" Did you mean {near[0]}?" if near else ""
-        return f'no {kind} "{name}": {there}{guess}{remedy(kind, name)}'
+        return f'no {kind} "{name}": {there}{guess}{how_to_install(kind, name)}'
 
     def _offers(self, kind: str) -> Offers[Any]:
         return Offers(self, kind, self._owners(kind))
@@ -199,7 +199,8 @@ class Host:
             if plugin.state != "ok" and plugin.entry == wanted:
                 return f"no importer for {model.name}: {plugin.title} is {plugin.state}: {plugin.reason}"
         if not suffixes:
-            return f"no importer for {model.name}: none is installed. Install one: pip install {distribution(wanted or 'importer-tflite')}"
+            remedy = f"Install one: pip install {distribution(wanted or 'importer-tflite')}"
+            return f"no importer for {model.name}: none is installed. {remedy}"
         message = f"no importer for {model.name}: known suffixes are {', '.join(suffixes)}."
         fitting = next((o for p, o in self._offered("importer") if self._sniffs(p, o.name, model.data)), None)
         if fitting is not None:

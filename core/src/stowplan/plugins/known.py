@@ -14,7 +14,7 @@ def distribution(entry: str) -> str:
     return f"stowplan-{entry}"
 
 
-def remedy(kind: str, name: str) -> str:
+def how_to_install(kind: str, name: str) -> str:
     """Return how to get a missing plugin, or nothing when we do not know of one."""
     entry = f"{kind}-{name}"
     return f" Install it with: pip install {distribution(entry)}" if entry in BUNDLED else ""
