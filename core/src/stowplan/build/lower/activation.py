@@ -1,0 +1,130 @@
+"""Operators on each element by itself, and softmax. int8 functions become tables, in the runtime's arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stowplan.build.lower.fixed_point import (
+    INT8_MAX,
+    INT8_MIN,
+    factor,
+    input_radius,
+    logistic,
+    rounding_shift,
+    saturate,
+)
+from stowplan.build.lower.nodes import Lowered
+from stowplan.build.lower.ranges import FLOAT_MAX, quantized
+from stowplan.build.lower.site import Site
+from stowplan.flow.graph import Quantization
+
+SOFTMAX_BITS = 5
+LOGISTIC_BITS = 4
+"""Integer bits of the fixed-point numbers that int8 softmax and logistic compute with."""
+SOFTMAX_MAX_DEPTH = 4095
+"""A longer sum of exponentials could overflow 32 bits."""
+UNIT_SCALE = 1.0 / 256.0
+
+
+def relu(site: Site) -> Lowered:
+    _check_rows(site)
+    if site.dtype(0) == "float32":
+        return Lowered(kind="clamp_f32", params={"minimum": 0.0, "maximum": float("inf")}, operands=(site.operand(),))
+    source, result = site.quantization(site.input()), site.quantization(site.output)
+    scale = factor(source.scale / result.scale)
+
+    def entry(value: int) -> int:
+        return saturate(scale(value - source.zero_point) + result.zero_point, low=result.zero_point)
+
+    return _table(site, entry)
+
+
+def relu6(site: Site) -> Lowered:
+    _check_rows(site)
+    if site.dtype(0) == "float32":
+        return Lowered(kind="clamp_f32", params={"minimum": 0.0, "maximum": 6.0}, operands=(site.operand(),))
+    quantization = site.same_quantization()  # the runtime does not rescale here
+    six = saturate(quantized(6.0, quantization))
+    return _table(site, lambda value: saturate(value, quantization.zero_point, six))
+
+
+def logistic_(site: Site) -> Lowered:
+    _check_rows(site)
+    if site.dtype(0) == "float32":
+        return Lowered(kind="logistic_f32", operands=(site.operand(),))
+    source = site.quantization(site.input())
+    _check_unit(site, site.quantization(site.output))
+    scale = factor(source.scale * (1 << (31 - LOGISTIC_BITS)))
+    if scale.shift < 0:
+        raise site.refusal("the scale of its input is too small")
+    radius = input_radius(LOGISTIC_BITS, scale.shift)
+
+    def entry(value: int) -> int:
+        centred = value - source.zero_point
+        if abs(centred) >= radius:
+            return INT8_MAX if centred > 0 else INT8_MIN
+        return saturate(rounding_shift(logistic(scale(centred)), 23) + INT8_MIN)
+
+    return _table(site, entry)
+
+
+def quantize(site: Site) -> Lowered:
+    _check_rows(site)
+    source, result = site.input(), site.quantization(site.output)
+    if (source.dtype, site.output.dtype) == ("float32", "int8"):
+        params = {"scale": result.scale, "zero_point": result.zero_point}
+        return Lowered(kind="quantize_f32_s8", params=params, operands=(site.operand(),))
+    if (source.dtype, site.output.dtype) != ("int8", "int8"):
+        raise site.refusal(f"from {source.dtype} to {site.output.dtype} is not supported")
+    before = site.quantization(source)
+    scale = factor(before.scale / result.scale)
+    return _table(site, lambda value: saturate(scale(value - before.zero_point) + result.zero_point))
+
+
+def dequantize(site: Site) -> Lowered:
+    _check_rows(site)
+    if (site.input().dtype, site.output.dtype) != ("int8", "float32"):
+        raise site.refusal(f"from {site.input().dtype} to {site.output.dtype} is not supported")
+    source = site.quantization(site.input())
+    params = {"scale": source.scale, "zero_point": source.zero_point}
+    return Lowered(kind="dequantize_s8_f32", params=params, operands=(site.operand(),))
+
+
+def softmax(site: Site) -> Lowered:
+    _check_rows(site)
+    beta = site.operator.number("beta")
+    depth = site.input().shape[-1] if site.input().shape else 1
+    if not 0.0 < beta <= FLOAT_MAX:
+        raise site.refusal(f"beta {beta} is not a positive number")
+    if site.dtype(0) == "float32":
+        return Lowered(kind="softmax_f32", params={"depth": depth, "beta": beta}, operands=(site.operand(),))
+    if depth > SOFTMAX_MAX_DEPTH:
+        raise site.refusal(f"over {depth} int8 values; at most {SOFTMAX_MAX_DEPTH} are supported")
+    source = site.quantization(site.input())
+    _check_unit(site, site.quantization(site.output))
+    scale = factor(min(beta * source.scale * (1 << (31 - SOFTMAX_BITS)), 2.0**31 - 1.0))
+    if scale.shift < 0:
+        raise site.refusal("the scale of its input is too small")
+    params = {
+        "depth": depth,
+        "multiplier": scale.multiplier,
+        "shift": scale.shift,
+        "diff_min": -input_radius(SOFTMAX_BITS, scale.shift),
+    }
+    return Lowered(kind="softmax_s8", params=params, operands=(site.operand(),))
+
+
+def _table(site: Site, entry: Callable[[int], int]) -> Lowered:
+    table = bytes(entry(value) & 0xFF for value in range(INT8_MIN, INT8_MAX + 1))
+    return Lowered(kind="table_s8", params={"table": table}, operands=(site.operand(),))
+
+
+def _check_rows(site: Site) -> None:
+    if site.input().shape != site.output.shape or site.input_form().rows != site.output_form.rows:
+        raise site.refusal(f"{list(site.input().shape)} to {list(site.output.shape)}: input and output differ in shape")
+
+
+def _check_unit(site: Site, quantization: Quantization) -> None:
+    """The fixed-point result has 8 bits below the point, counted from -128."""
+    if quantization.scale != UNIT_SCALE or quantization.zero_point != INT8_MIN:
+        raise site.refusal("its int8 output needs scale 1/256 and zero point -128")
