@@ -97,7 +97,7 @@ def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(RuntimeFailure, match="no C compiler found .*pip install ziglang"):
+    with pytest.raises(RuntimeFailure, match=r"no C compiler found .*pip install ziglang"):
         find_compiler()
     assert "pip install ziglang" in CBackend().available().why
 

@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Callable
 
 import pytest
-from tiny_plans import NONE_16, NONE_32, Sketch, averaging_plan, copying_plan
 
 from stowplan.errors import PlanError
 from stowplan.planfile import layout
 from stowplan_backend_c.binding import runtime
 from stowplan_backend_c.host import AlignedBytes, HostCompiled
+from tiny_plans import NONE_16, NONE_32, Sketch, averaging_plan, copying_plan
 
 BREAKS: dict[str, tuple[str, Callable[[Sketch], None]]] = {}
 
@@ -427,7 +427,7 @@ def test_partial_sums_and_units_must_belong_together(change: dict[str, int]) -> 
 
 
 def test_a_node_may_use_only_the_block_of_its_stage() -> None:
-    """Two blocks of 16 bytes; the table of a node is in block 1. Fired in the stage of block 0 it would read garbage."""
+    """Of two blocks of 256 bytes, block 1 has the table of a node: fired in block 0's stage it would read garbage."""
     plan = copying_plan()
     for buffer in (*plan.buffers[:1], *plan.buffers[2:3], plan.buffers[4]):
         buffer["base"] += 256

@@ -6,11 +6,11 @@ import ctypes
 import struct
 
 import pytest
-from tiny_plans import averaging_plan, copying_plan
 
 from stowplan.errors import InternalFault, PlanError, RuntimeFailure
 from stowplan_backend_c import CBackend
 from stowplan_backend_c.host import GUARD_BYTES, AlignedBytes, HostCompiled
+from tiny_plans import averaging_plan, copying_plan
 
 DATA = bytes(range(100, 132))
 

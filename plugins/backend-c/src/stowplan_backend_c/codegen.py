@@ -93,11 +93,12 @@ def _bulk(view: PlanView) -> dict[str, str]:
     unknown = sorted(codes - known.keys())
     if unknown:
         raise PlanError(f"the plan has nodes of kind {unknown[0]}, for which there is no kernel here; compile it again")
+    kinds = {known[code] for code in codes} | {"copy"}  # never none at all: C has no empty tables
     padded = view.data + bytes(-len(view.data) % 4)
     words = struct.unpack(f"<{len(padded) // 4}I", padded)
     lines = ("    " + ", ".join(f"0x{word:08x}" for word in words[i : i + 8]) + "," for i in range(0, len(words), 8))
     return {
-        "RUNTIME": amalgamate({known[code] for code in codes}, lz4=bool(view.flags & layout.FLAG_COMPRESSED)),
+        "RUNTIME": amalgamate(kinds, lz4=bool(view.flags & layout.FLAG_COMPRESSED)),
         "PLAN": "\n".join(lines),
         "PLAN_WORDS": str(len(words)),
         "PLAN_BYTES": str(len(view.data)),
