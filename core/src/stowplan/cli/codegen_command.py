@@ -14,12 +14,7 @@ from stowplan.plugins.host import host
 from stowplan.plugins.kinds import SourceOptions
 from stowplan.units import format_size
 
-KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long main "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile "
-    "while".split()
-)
-LONGEST_NAME = 31  # that many characters of an external name every C compiler tells apart
+LONGEST_NAME = 48  # leaves room for what a backend appends
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output or arguments.plan.with_suffix(".c")
     if output.suffix.lower() != ".c":
         raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
-    name = _checked(arguments.name) if arguments.name else _identifier(output.stem)
+    name = _identifier(output.stem) if arguments.name is None else _checked(arguments.name)
     check_output(output, [arguments.plan])
     options = SourceOptions(name=name, format=arguments.format)
     sources = host().backends()[arguments.backend].generate(plan.data, options)
@@ -59,15 +54,13 @@ def _place(output: Path, file: str, name: str) -> Path:
     return output if file == f"{name}.c" else output.parent / file
 
 
-def _checked(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, re.ASCII) or name in KEYWORDS or len(name) > LONGEST_NAME:
-        raise UsageError(
-            f"--name {name[:40]}: is no name for C functions; use up to {LONGEST_NAME} letters, digits and underscores"
-        )
-    return name
-
-
 def _identifier(stem: str) -> str:
-    """Return a C identifier made from a file's name."""
+    """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
-    return name if name[:1].isalpha() and name not in KEYWORDS else f"model_{name}"[:LONGEST_NAME].rstrip("_")
+    return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")
+
+
+def _checked(name: str) -> str:
+    if not name:
+        raise UsageError("--name: is empty; leave it out to use the output's name")
+    return name

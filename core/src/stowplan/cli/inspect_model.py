@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from stowplan.cli.output import columns, painted, print_json, safe
-from stowplan.cli.report import count
+from stowplan.cli.report import count, shortened
 from stowplan.flow.model import Model
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Description, OperatorFact
@@ -72,11 +72,7 @@ def _table(description: Description) -> list[str]:
 def _operator(operator: OperatorFact) -> tuple[str, ...]:
     shapes = ", ".join(f"{format_shape(shape)} {dtype}" for shape, dtype in operator.outputs)
     weights = format_size(operator.weight_bytes) if operator.weight_bytes else ""
-    return (str(operator.index), operator.kind, shapes, weights, operator.reason or _short(operator.name))
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 50 else name[:47] + "..."
+    return (str(operator.index), operator.kind, shapes, weights, operator.reason or shortened(operator.name))
 
 
 def _summary(description: Description) -> list[str]:

@@ -35,7 +35,8 @@ def verdict(facts: Facts) -> str:
         return "no budget given; memory figures only"
     budget = f"{format_size(facts.fast_budget_bytes)} fast memory"
     if not _fast_fits(facts):
-        return f"does not fit {budget}" + (f": {facts.cause}" if facts.cause else "")
+        # The cause begins with what happened; what it takes is for the error's line.
+        return f"does not fit {budget}" + (f": {facts.cause.partition(': ')[0]}" if facts.cause else "")
     line = f"fits {budget}, {count(facts.stages, 'stage')}, {facts.tiled} tiled"
     if facts.slow_budget_bytes is not None and (facts.slow_bytes or 0) > facts.slow_budget_bytes:
         needed, given = format_size(facts.slow_bytes or 0), format_size(facts.slow_budget_bytes)
@@ -45,6 +46,11 @@ def verdict(facts: Facts) -> str:
 
 def count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def shortened(name: str, length: int = 50) -> str:
+    """Return a name with its end cut off when it is long, as converters that join names make them."""
+    return name if len(name) <= length else name[: length - 3] + "..."
 
 
 def _fast_fits(facts: Facts) -> bool:
@@ -115,7 +121,13 @@ def _stages(stages: tuple[StageFact, ...]) -> list[str]:
 def _stage(stage: StageFact) -> tuple[str, ...]:
     how = f"{stage.firings} firings, tiled" if stage.tiled else count(stage.firings, "firing")
     sizes = (stage.peak_bytes, stage.reload_bytes, stage.spill_bytes, stage.weight_bytes)
-    return (str(stage.index), _operators(stage), how, *(format_size(n) if n else "-" for n in sizes), stage.bound_by)
+    return (
+        str(stage.index),
+        _operators(stage),
+        how,
+        *(format_size(n) if n else "-" for n in sizes),
+        shortened(stage.bound_by),
+    )
 
 
 def _operators(stage: StageFact) -> str:
