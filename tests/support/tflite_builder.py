@@ -23,7 +23,8 @@ Scales = float | Sequence[float] | None
 
 OPTIONS = {
     "CONV_2D": "Conv2DOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "FULLY_CONNECTED": "FullyConnectedOptions", "ADD": "AddOptions", "MUL": "MulOptions", "SUB": "SubOptions", "DIV": "DivOptions",
+    "FULLY_CONNECTED": "FullyConnectedOptions", "ADD": "AddOptions", "MUL": "MulOptions", "SUB": "SubOptions",
+    "DIV": "DivOptions",
     "AVERAGE_POOL_2D": "Pool2DOptions", "MAX_POOL_2D": "Pool2DOptions", "L2_POOL_2D": "Pool2DOptions",
     "MEAN": "ReducerOptions", "SUM": "ReducerOptions", "REDUCE_MAX": "ReducerOptions", "SOFTMAX": "SoftmaxOptions",
     "RESHAPE": "ReshapeOptions", "PAD": "PadOptions", "PADV2": "PadV2Options", "CONCATENATION": "ConcatenationOptions",
@@ -191,6 +192,9 @@ class _Buffer(schema.BufferT):  # type: ignore[misc]
         schema.BufferStart(builder)
         if vector is not None:
             schema.BufferAddData(builder, vector)
+        if self.offset:
+            schema.BufferAddOffset(builder, self.offset)
+            schema.BufferAddSize(builder, self.size)
         return schema.BufferEnd(builder)
 
 

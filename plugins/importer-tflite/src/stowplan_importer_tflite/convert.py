@@ -41,7 +41,9 @@ class Walk:
 
 def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]]) -> Converted:
     """Convert all operators, given the shapes of the inputs by tensor index."""
-    shapes = [input_shapes.get(i, t.bound if t.data is None else t.shape) for i, t in enumerate(subgraph.tensors)]
+    written = {*subgraph.inputs, *(tensor for operator in subgraph.operators for tensor in operator.outputs)}
+    # Nothing to bind in a constant, which an empty list (of axes, or a scalar's dimensions) is without having bytes.
+    shapes = [input_shapes.get(i, t.bound if i in written else t.shape) for i, t in enumerate(subgraph.tensors)]
     trusted = all(shape == subgraph.tensors[i].bound for i, shape in input_shapes.items())
     walk = Walk(subgraph=subgraph, trusted=trusted, shapes=shapes)
     conversions: dict[int, Conversion] = {}

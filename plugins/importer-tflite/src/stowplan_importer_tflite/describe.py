@@ -9,7 +9,7 @@ from stowplan.plugins.kinds import Description, OperatorFact
 from stowplan_importer_tflite.binding import stated_shape
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.load import general_reasons, unique_names
-from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse
+from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
 from stowplan_importer_tflite.schema import VERSION
 
 
@@ -19,7 +19,8 @@ def describe(model: Model) -> Description:
     main = file.subgraphs[0]
     names = unique_names(main)
     wrong = check_order(main)
-    converted = convert(main, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
+    with reading(model.name):
+        converted = convert(main, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
     constants = {t: main.tensors[t] for operator in main.operators for t in operator.inputs if t >= 0}
     return Description(
         format="tflite",

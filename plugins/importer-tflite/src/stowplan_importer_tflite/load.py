@@ -13,7 +13,7 @@ from stowplan.flow.model import Model
 from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS
-from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, shown
+from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
 from stowplan_importer_tflite.site import WAY_OUT, Refusal, resolve
 
 GROUPS_SHOWN = 12
@@ -30,7 +30,8 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         raise ModelError(f"{model.name}: damaged: {wrong}. Convert the model again")
     names = unique_names(main)
     binding = bind(model.name, file, names, input_shapes)
-    converted = convert(main, binding.shapes)
+    with reading(model.name):
+        converted = convert(main, binding.shapes)
     refuse(model.name, file, converted)
     return _Assembly(main, names, converted).graph(PurePath(model.name).stem, file, binding)
 

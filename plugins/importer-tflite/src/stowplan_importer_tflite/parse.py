@@ -5,7 +5,8 @@ Records are named tuples here, since making a dataclass takes ten times as long 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from stowplan.errors import ModelError
@@ -88,10 +89,17 @@ def parse(model: Model) -> FileModel:
     """Read a file. Raises `ModelError` when it is damaged or not a TensorFlow Lite model."""
     if model.data[4:8] != schema.IDENTIFIER:
         raise ModelError(f"{model.name}: not a TensorFlow Lite model (the bytes TFL3 are missing at byte 4)")
-    try:
+    with reading(model.name):
         return _model(Buffer(model.data))
+
+
+@contextmanager
+def reading(model_name: str) -> Iterator[None]:
+    """Turn damage into a `ModelError`, wherever it is met: options of operators are read when these are converted."""
+    try:
+        yield
     except Damaged as err:
-        raise ModelError(f"{model.name}: damaged: {err}. Export or download the model again") from err
+        raise ModelError(f"{model_name}: damaged: {err}. Export or download the model again") from err
 
 
 def _model(buffer: Buffer) -> FileModel:

@@ -68,7 +68,7 @@ def softmax(site: Site) -> Conversion:
         raise Refusal("a scalar has no axis to sum along")
     beta = site.options().scalar(SOFTMAX_BETA, "f")
     if not (math.isfinite(beta) and beta > 0):
-        raise Refusal(f"beta {beta}, which is no positive number")
+        raise Refusal(f"beta {beta:g}, which is no positive number")
     return Conversion(kind="softmax", inputs=(x.tensor,), shape=x.shape, attributes={"beta": beta})
 
 

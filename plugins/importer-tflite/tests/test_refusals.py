@@ -1,0 +1,248 @@
+"""What does not convert is refused, all of it at once, with the reason and a way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stowplan.errors import ModelError, UnsupportedError
+from tflite_builder import ModelBuilder
+from tflite_import import import_bytes
+
+Build = Callable[[ModelBuilder], int]
+
+
+def reason(build: Build) -> str:
+    """Return the one reason why a model of one operator is refused."""
+    model = ModelBuilder()
+    output = build(model)
+    with pytest.raises(UnsupportedError) as caught:
+        import_bytes(model.outputs(output).build())
+    assert "\n" not in str(caught.value)
+    (line,) = caught.value.reasons
+    return re.sub(r"^operator \d+ \(.*?\): ", "", line)
+
+
+def conv(
+    *, x: tuple[int, ...] = (1, 4, 4, 2), w: Any = None, w_scale: Any = 0.1, w_zero: Any = 0, axis: int = 0,
+    bias: Any = None, bias_scale: Any = 0.05, x_dtype: str = "int8", x_scale: Any = 0.5, x_zero: int = 0,
+    y: tuple[int, ...] = (1, 4, 4, 3), kind: str = "CONV_2D", **options: Any,
+) -> Build:  # fmt: skip
+    def build(model: ModelBuilder) -> int:
+        weights = np.ones((3, 3, 3, 2), np.int8) if w is None else w
+        image = model.input("x", x, x_dtype, scale=x_scale, zero_point=x_zero)
+        inputs = [image, model.constant("w", weights, scale=w_scale, zero_point=w_zero, axis=axis)]
+        if bias is not None:
+            inputs.append(model.constant("b", bias, scale=bias_scale))
+        output = model.tensor("y", y, x_dtype, scale=x_scale)
+        model.operator(kind, inputs, [output], **options)
+        return output
+
+    return build
+
+
+def unary(kind: str, *, dtypes: tuple[str, str] = ("int8", "int8"), scales: tuple[Any, Any] = (0.5, 0.5),
+          zeros: tuple[int, int] = (0, 0), shapes: Any = ((1, 4, 4, 2), (1, 4, 4, 2)), extra: Any = None,
+          **options: Any) -> Build:  # fmt: skip
+    def build(model: ModelBuilder) -> int:
+        x = model.input("x", shapes[0], dtypes[0], scale=scales[0], zero_point=zeros[0])
+        y = model.tensor("y", shapes[1], dtypes[1], scale=scales[1], zero_point=zeros[1])
+        inputs = [x] if extra is None else [x, model.constant("extra", extra)]
+        model.operator(kind, inputs, [y], **options)
+        return y
+
+    return build
+
+
+FLOATS = np.ones((3, 3, 3, 2), np.float32)
+
+HYBRID = (
+    "float32 activations with int8 weights (dynamic-range quantization); quantize the activations to int8 as well, "
+    "or convert the model without quantization"
+)
+
+CASES: list[tuple[str, Build]] = [
+    ("stride 0; 1 to 1048576 would be supported", conv(stride_h=0)),
+    ("stride -2; 1 to 1048576 would be supported", conv(stride_w=-2)),
+    ("dilation 0; 1 to 1048576 would be supported", conv(dilation_h_factor=0)),
+    ("padding 2; SAME (0) and VALID (1) are defined", conv(padding=2)),
+    ("its options are missing", conv(options="NONE")),
+    ("its options are those of another operator (type 5)", conv(options="Pool2DOptions")),
+    ("fused activation TANH; NONE, RELU, RELU6 and RELU_N1_TO_1 would be supported",
+     conv(fused_activation_function="TANH")),
+    ("a window over 9 elements is larger than the 4 of the input",
+     conv(padding="VALID", dilation_h_factor=4)),
+    ("weights for 2 channels, the input has 4; grouped convolution is not supported", conv(x=(1, 4, 4, 4))),
+    ('output "y" has shape 1x4x4x9 in the file, the inputs make it 1x4x4x3', conv(y=(1, 4, 4, 9))),
+    ('weights "w" are asymmetric; zero point 0 would be supported', conv(w_zero=3)),
+    ('weights "w" have scales along axis 3 instead of 0', conv(w_scale=[0.1, 0.2], axis=3)),
+    ('tensor "w" has 2 scales along axis 0 of shape 3x3x3x2', conv(w_scale=[0.1, 0.2])),
+    ('tensor "w" has 3 scales but 2 zero points', conv(w_scale=[0.1] * 3, w_zero=[0, 0])),
+    ('int8 weights "w" have no scale', conv(w_scale=None)),
+    ("int16 bias; int32 would be supported", conv(bias=np.ones(3, np.int16))),
+    ("bias of shape 4 for 3 output channels", conv(bias=np.ones(4, np.int32))),
+    ('bias "b" has scale 0.5, input and weights make it 0.05', conv(bias=np.ones(3, np.int32), bias_scale=0.5)),
+    ('int8 tensor "x" has no scale; convert the model again with full quantization', conv(x_scale=None)),
+    ('tensor "x" has scale 0.0, which is no positive number', conv(x_scale=0.0)),
+    ('tensor "x" has scale nan, which is no positive number', conv(x_scale=float("nan"))),
+    ('tensor "x": zero point 130 does not fit int8 (-128..127)', conv(x_zero=130)),
+    (HYBRID, conv(x_dtype="float32", x_scale=None)),
+    ("int8 activations with float32 weights; int8 with int8 and float32 with float32 would be supported",
+     conv(w=FLOATS, w_scale=None)),
+    ("uint8 is the legacy quantization; convert the model again with int8", conv(x_dtype="uint8")),
+    ("int16 activations; convert the model again with int8 activations", conv(x_dtype="int16")),
+    ("depth multiplier 2, but the weights of shape 1x3x3x2 say 1",
+     conv(kind="DEPTHWISE_CONV_2D", w=np.ones((1, 3, 3, 2), np.int8), depth_multiplier=2, y=(1, 4, 4, 2))),
+    ("shuffled weights; the default format would be supported",
+     conv(kind="FULLY_CONNECTED", w=np.ones((3, 2), np.int8), weights_format=1, y=(16, 3))),
+    ("input of shape 1x4x4x2 does not divide into rows of 5 features",
+     conv(kind="FULLY_CONNECTED", w=np.ones((3, 5), np.int8), y=(16, 3))),
+    ('"x" and "y" differ in scale or zero point, which must be equal here; insert a QUANTIZE',
+     unary("MAX_POOL_2D", scales=(0.5, 0.25))),
+    ('"x" and "y" differ in scale or zero point, which must be equal here; insert a QUANTIZE',
+     unary("RELU6", zeros=(0, 1))),
+    ('output "y" has scale 0.5 and zero point 0; 1/256 and -128 would be supported', unary("SOFTMAX")),
+    ('output "y" has scale 0.00390625 and zero point 0; 1/256 and -128 would be supported',
+     unary("LOGISTIC", scales=(0.5, 1 / 256))),
+    ("beta 0, which is no positive number", unary("SOFTMAX", dtypes=("float32", "float32"), beta=0.0)),
+    ("int8 input but int16 output", unary("SOFTMAX", dtypes=("int8", "int16"))),
+    ("32 elements of shape 1x4x4x2 do not fill 5x?; a shape fixed in the model allows no other batch",
+     unary("RESHAPE", extra=np.array([5, -1], np.int32))),
+    ("a new shape of (-1, -1)", unary("RESHAPE", extra=np.array([-1, -1], np.int32))),
+    ("axis 4 of an input of shape 1x4x4x2", unary("MEAN", extra=np.array([4], np.int32))),
+    ("a mean along no axis", unary("MEAN", extra=np.array([], np.int32))),
+    ("paddings (0, 0, 1, 1) for an input of shape 1x4x4x2", unary("PAD", extra=np.array([[0, 0], [1, 1]], np.int32))),
+    ("paddings (0, 0, -1, 0, 0, 0, 0, 0) for an input of shape 1x4x4x2",
+     unary("PAD", extra=np.array([[0, 0], [-1, 0], [0, 0], [0, 0]], np.int32))),
+    ("uint8 is the legacy quantization; convert the model again with int8",
+     unary("QUANTIZE", dtypes=("float32", "uint8"))),
+    ("2 inputs where 1 are defined", unary("RELU", extra=np.ones(1, np.int8))),
+    ('tensor "y" of shape 65536x65536 takes 2 GiB or more',
+     unary("RESHAPE", shapes=((1, 4), (65536, 65536)), extra=np.array([4], np.int32))),
+    ("not a supported operator", unary("HARD_SWISH")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "build"), CASES, ids=[f"{i}-{text[:40]}" for i, (text, _) in enumerate(CASES)])
+def test_each_refusal_says_what_is_wrong(text: str, build: Build) -> None:
+    assert reason(build) == text
+
+
+def test_a_pad_past_two_gibibytes_is_refused_before_anything_is_computed() -> None:
+    paddings = np.array([[0, 2**31 - 1], [0, 2**31 - 1], [0, 0], [0, 0]], np.int32)
+    assert reason(unary("PAD", extra=paddings)) == ('tensor "y" of shape 2147483648x2147483651x4x2 takes 2 GiB or more')
+
+
+def test_all_refusals_come_in_one_message_with_equal_ones_together() -> None:
+    model = ModelBuilder()
+    x = model.input("x", (1, 4), "float32")
+    for i in range(3):
+        y = model.tensor(f"t{i}", (1, 4), "float32")
+        model.operator("TANH", [x], [y])
+        x = y
+    z = model.tensor("out", (1, 4), "float32")
+    model.operator("CUSTOM", [x], [z], custom_code="Magic")
+    with pytest.raises(UnsupportedError) as caught:
+        import_bytes(model.outputs(z).build())
+    text = str(caught.value)
+    assert text.startswith(
+        "model.tflite: operators 0, 1, 2 (TANH): not a supported operator; "
+        'operator 3 (CUSTOM:Magic "out"): not a supported operator. Supported are ADD, AVERAGE_POOL_2D, '
+    )
+    assert text.endswith("in int8 (per tensor or per channel) and float32")
+    assert caught.value.reasons == (
+        'operator 0 (TANH "t0"): not a supported operator',
+        'operator 1 (TANH "t1"): not a supported operator',
+        'operator 2 (TANH "t2"): not a supported operator',
+        'operator 3 (CUSTOM:Magic "out"): not a supported operator',
+    )
+
+
+def test_several_subgraphs_are_refused_by_name() -> None:
+    model = ModelBuilder()
+    for name in ("main", "body"):
+        if name == "body":
+            model.subgraph(name)
+        x = model.input("x", (1, 4), "float32")
+        y = model.tensor("y", (1, 4), "float32")
+        model.operator("RELU", [x], [y])
+        model.outputs(y)
+    with pytest.raises(UnsupportedError, match=r'2 subgraphs \("main", "body"\); one would be supported'):
+        import_bytes(model.build())
+
+
+def test_a_concatenation_of_unlike_scales_is_refused() -> None:
+    def build(model: ModelBuilder) -> int:
+        inputs = [model.input(f"x{i}", (1, 2), "int8", scale=0.5 + i) for i in range(2)]
+        y = model.tensor("y", (1, 4), "int8", scale=0.5)
+        model.operator("CONCATENATION", inputs, [y], axis=1)
+        return y
+
+    assert reason(build) == '"x0" and "x1" differ in scale or zero point, which must be equal here; insert a QUANTIZE'
+
+
+def test_float16_weights_widened_at_run_time_are_refused_once_and_not_at_their_reader() -> None:
+    def build(model: ModelBuilder) -> int:
+        x = model.input("x", (1, 4), "float32")
+        half = model.constant("half", np.ones((2, 4), np.float16))
+        w = model.tensor("w", (2, 4), "float32")
+        y = model.tensor("y", (1, 2), "float32")
+        model.operator("DEQUANTIZE", [half], [w])
+        model.operator("FULLY_CONNECTED", [x, w, -1], [y])
+        return y
+
+    assert reason(build) == (
+        "weights stored in float16 and widened at run time; convert the model again in float32 or int8"
+    )
+
+
+def damage(build: Build) -> str:
+    model = ModelBuilder()
+    output = build(model)
+    with pytest.raises(ModelError) as caught:
+        import_bytes(model.outputs(output).build())
+    return str(caught.value)
+
+
+def test_a_tensor_read_before_it_is_written_is_damage() -> None:
+    def build(model: ModelBuilder) -> int:
+        late, y = model.tensor("late", (1, 4), "float32"), model.tensor("y", (1, 4), "float32")
+        x = model.input("x", (1, 4), "float32")
+        model.operator("RELU", [late], [y])
+        model.operator("RELU", [x], [late])
+        return y
+
+    assert 'damaged: operator 0 (RELU) reads tensor "late" before it is written' in damage(build)
+
+
+def test_a_tensor_written_twice_is_damage() -> None:
+    def build(model: ModelBuilder) -> int:
+        x, y = model.input("x", (1, 4), "float32"), model.tensor("y", (1, 4), "float32")
+        model.operator("RELU", [x], [y])
+        model.operator("RELU6", [x], [y])
+        return y
+
+    assert 'damaged: operator 1 (RELU6) writes tensor "y", which has a value already' in damage(build)
+
+
+def test_a_constant_whose_bytes_do_not_match_its_shape_is_refused() -> None:
+    def build(model: ModelBuilder) -> int:
+        x, y = model.input("x", (1, 4), "float32"), model.tensor("y", (1, 4), "float32")
+        c = model.tensor("c", (1, 4), "float32", data=bytes(15))
+        model.operator("ADD", [x, c], [y])
+        return y
+
+    assert reason(build) == 'constant "c" has 15 bytes, its shape 1x4 in float32 says otherwise'
+
+
+def test_names_from_the_file_cannot_break_the_line() -> None:
+    def build(model: ModelBuilder) -> int:
+        x, y = model.input("x", (1, 4), "float32"), model.tensor("a\nb\x1b[31m" + "c" * 200, (1, 4), "float32")
+        model.operator("TANH", [x], [y])
+        return y
+
+    assert reason(build) == "not a supported operator"
