@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from oracles import open_tflm, run_tflm
 from tflite_import import import_bytes
 
