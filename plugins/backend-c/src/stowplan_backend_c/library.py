@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
 import stat
-import subprocess
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,6 +71,10 @@ _temporary: list[Path] = []
 def _temporary_folder() -> Path:
     """Return a folder for this process alone, when the cache cannot be used."""
     if not _temporary:
+        import atexit
+        import shutil
+        import tempfile
+
         folder = Path(tempfile.mkdtemp(prefix="stowplan-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _temporary.append(folder)
@@ -93,6 +93,8 @@ def _is_ours(path: Path) -> bool:
 
 
 def _build(compiler: Compiler, library: Path) -> Path:
+    import tempfile  # with subprocess below: a warm start, which builds nothing, does not pay for them
+
     handle, name = tempfile.mkstemp(prefix=".build-", suffix=library.suffix, dir=library.parent)
     os.close(handle)
     made = Path(name)
@@ -118,6 +120,8 @@ def _put(made: Path, library: Path) -> None:
 
 
 def _compile(compiler: Compiler, output: Path) -> None:
+    import subprocess
+
     files = [str(path) for path in sources() if path.suffix == ".c"]
     command = [*compiler.command, *flags(), "-I", str(HERE / "runtime"), "-o", str(output), *files]
     try:

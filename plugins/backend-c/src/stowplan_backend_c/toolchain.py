@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -55,6 +53,8 @@ def library_suffix() -> str:
 
 
 def _named(chosen: str) -> Compiler:
+    import shlex
+
     try:
         words = shlex.split(chosen, posix=os.name != "nt")
     except ValueError as err:
@@ -66,6 +66,8 @@ def _named(chosen: str) -> Compiler:
 
 
 def _zig() -> Compiler:
+    import importlib.util
+
     found = importlib.util.find_spec("ziglang")
     if found is None or not found.submodule_search_locations:
         raise RuntimeFailure(
