@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from stowplan.cli.output import columns, painted, print_json, safe
+from stowplan.cli.output import columns, painted, plain, print_json, safe
 from stowplan.cli.report import count, shortened
 from stowplan.flow.model import Model
 from stowplan.plugins.host import host
@@ -27,7 +26,7 @@ def show(model: Model, verbose: bool, as_text: bool, as_json: bool) -> int:
     description = importer.describe(model)
     if as_json:
         facts = dict(report=1, file=model.name, size_bytes=model.size_bytes, digest=model.digest)
-        print_json({**facts, "converts": not _reasons(description), **asdict(description)})
+        print_json({**facts, "converts": not _reasons(description), **plain(description)})
         return 0
     blocks = [_heading(model, description), _operators(description), _summary(description)]
     if verbose:

@@ -9,6 +9,8 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ def print_error(err: StowplanError, as_json: bool, message: str = "") -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    print(json.dumps(document, indent=2, default=_plain))
+    print(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "  ", right: frozenset[int] = frozenset()) -> list[str]:
@@ -105,14 +107,24 @@ def _print_reasons(err: UnsupportedError) -> None:
         print(f"  and {len(missing) - MOST_REASONS} more", file=sys.stderr)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> Any:
+    """Return facts as JSON has them: records become objects, bytes hexadecimal, tuples lists.
+
+    Written out because `dataclasses.asdict` rebuilds a mapping by its own type, which breaks a Counter.
+    """
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if isinstance(value, (Path, frozenset, set, tuple)):
-        return str(value) if isinstance(value, Path) else sorted(value, key=repr)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no word for it
+    return value
 
 
 def painted(text: str, style: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from stowplan.build.facts import Facts, StageFact, TrialFact
-from stowplan.cli.output import columns, painted, safe
+from stowplan.cli.output import columns, painted, plain, safe
 from stowplan.units import format_shape, format_size
 
 REPORT = 1
@@ -24,7 +23,7 @@ def print_report(facts: Facts, verbose: bool = False) -> None:
 
 def document(facts: Facts, **more: object) -> dict[str, Any]:
     """Return the report for `--json`: the facts as they are, plus what only the command knows."""
-    fields = asdict(facts)
+    fields = plain(facts)
     fields["total_bytes"] = facts.total_bytes
     return {"report": REPORT, **fields, **more}
 
