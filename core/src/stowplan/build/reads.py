@@ -47,10 +47,10 @@ def _elements(graph: Graph, op: Operator, position: int, first: int, last: int) 
     elif op.kind in ("add", "mul"):
         yield from _broadcast(source.shape, output.shape, first, last)
     elif op.kind == "mean":
-        axes = op.integers("axes")
-        inner = prod(source.shape[max(axes) + 1 :])
-        reduced = prod(source.shape[min(axes) : max(axes) + 1])
-        yield first // inner * reduced * inner, -(-last // inner) * reduced * inner
+        # Axes outside the first averaged one are untouched; within, an output may need elements from end to end.
+        outer = prod(source.shape[: min(op.integers("axes"))])
+        one, reads = output.elements // outer, source.elements // outer
+        yield first // one * reads, -(-last // one) * reads
     elif op.kind == "pad":
         yield from _unpadded(op, source.shape, output.shape, first, last)
     elif op.kind == "concatenation":
