@@ -52,7 +52,7 @@ class UnsupportedError(StowplanError):
         return {"reasons": list(self.reasons)}
 
 
-class DoesNotFit(StowplanError):  # noqa: N818  (the name the field uses for this outcome)
+class DoesNotFit(StowplanError):
     """No plan meets the budget; `cause` says which stage, which operator and how many bytes are missing."""
 
     code = "does-not-fit"
