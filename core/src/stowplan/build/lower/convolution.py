@@ -37,5 +37,5 @@ def _lowered(site: Site, kind: str, channel_axis: int) -> Lowered:
     if dtype == "float32":
         return Lowered(kind=f"{kind}_f32", params=params | filter_f32(site), operands=(site.operand(),))
     params["input_zero_point"] = site.quantization(site.input()).zero_point
-    params |= filter_s8(site, channel_axis, float32_product=False)
+    params |= filter_s8(site, channel_axis)
     return Lowered(kind=f"{kind}_s8", params=params, operands=(site.operand(),))

@@ -18,8 +18,7 @@ def fully_connected(site: Site) -> Lowered:
     _check_shapes(site, outputs, features)
     if dtype == "float32":
         return Lowered(kind="fully_connected_f32", params=params | filter_f32(site), operands=(site.operand(),))
-    # Here TFLite Micro rounds the product of the scales to float32, unless there is one scale per channel.
-    params |= filter_s8(site, channel_axis=0, float32_product=True)
+    params |= filter_s8(site, channel_axis=0)
     return Lowered(kind="fully_connected_s8", params=params, operands=(site.operand(),))
 
 

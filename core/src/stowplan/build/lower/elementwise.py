@@ -14,8 +14,9 @@ ADD_BITS = 20
 
 
 def add(site: Site) -> Lowered:
+    dtype = site.dtype(0, 1)
     params, operands = _broadcast(site)
-    if site.dtype(0, 1) == "float32":
+    if dtype == "float32":
         return Lowered(kind="add_f32", params=params | range_f32(site), operands=operands)
     a, b = site.quantization(site.input(0)), site.quantization(site.input(1))
     result = site.quantization(site.output)
@@ -29,8 +30,9 @@ def add(site: Site) -> Lowered:
 
 
 def mul(site: Site) -> Lowered:
+    dtype = site.dtype(0, 1)
     params, operands = _broadcast(site)
-    if site.dtype(0, 1) == "float32":
+    if dtype == "float32":
         return Lowered(kind="mul_f32", params=params | range_f32(site), operands=operands)
     a, b = site.quantization(site.input(0)), site.quantization(site.input(1))
     result = site.quantization(site.output)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from stowplan.build.lower.fixed_point import Factor, factor, float32, words, wrap
+from stowplan.build.lower.fixed_point import factor, words, wrap
 from stowplan.build.lower.nodes import ParamValue
 from stowplan.build.lower.ranges import range_f32, range_s8
 from stowplan.build.lower.site import Site
 
 
-def filter_s8(site: Site, channel_axis: int, float32_product: bool) -> dict[str, ParamValue]:
+def filter_s8(site: Site, channel_axis: int) -> dict[str, ParamValue]:
     """Return the parameters from `output_zero_point` on.
 
-    `channel_axis` is the axis of the weights that counts output channels, the first or the last. With
-    `float32_product` the product of the scales is rounded to float32, which fully connected operators do when
-    their weights have one scale.
+    `channel_axis` is the axis of the weights that counts output channels, the first or the last.
     """
     shape = site.input(1).shape
     channels = shape[channel_axis]
     weights = site.constant(1, "int8", "weights")
     source, result = site.quantization(site.input()), site.quantization(site.output)
     scales = site.weight_quantization(1, channels).scales
-    factors = [_factor(source.scale, scale, result.scale, float32_product and len(scales) == 1) for scale in scales]
+    factors = [factor(source.scale * scale / result.scale) for scale in scales]
     sums = _channel_sums(weights, channels, interleaved=channel_axis != 0) if source.zero_point else [0] * channels
     return {
         "output_zero_point": result.zero_point,
@@ -42,11 +40,6 @@ def filter_f32(site: Site) -> dict[str, ParamValue]:
     if bias is not None and len(bias) != 4 * channels:
         raise site.refusal(f"{len(bias) // 4} biases for {channels} output channels")
     return {**range_f32(site), "weights": site.constant(1, "float32", "weights"), "bias": bias}
-
-
-def _factor(source: float, weight: float, result: float, float32_product: bool) -> Factor:
-    product = float32(source * weight) if float32_product else source * weight
-    return factor(product / result)
 
 
 def _bias(site: Site, channels: int) -> Sequence[int]:

@@ -30,7 +30,7 @@ class Factor:
 
 def float32(value: float) -> float:
     """Return the float32 nearest to a number. Sums, products and quotients of two float32 come out as in float32."""
-    if abs(value) > 3.4028235677973366e38:  # from halfway to 2**128 on, rounding gives infinity
+    if abs(value) >= 3.4028235677973366e38:  # halfway to 2**128: from here on, rounding gives infinity
         return math.copysign(math.inf, value)
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
