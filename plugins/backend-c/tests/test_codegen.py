@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import struct
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import PlanError, UsageError
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import read_plan
@@ -241,6 +243,34 @@ def test_the_runtime_with_any_one_kernel_compiles_without_a_warning(kind: str, t
     kinds = set(NODE_KINDS) if kind == "all" else {kind}
     (tmp_path / "runtime.c").write_text(amalgamate(kinds, lz4=kind == "all"))
     cc(tmp_path, "-O0", "-c", "runtime.c", "-o", "runtime.o")
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang, which warns of other things than gcc")
+@pytest.mark.parametrize("kind", ["copy", "conv_2d_s8", "softmax_f32"])
+def test_clang_has_nothing_to_say_either(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "runtime.c").write_text(amalgamate({kind}, lz4=True))
+    subprocess.run(["clang", *STRICT, "-c", "runtime.c", "-o", "runtime.o"], cwd=tmp_path, check=True, timeout=300)
+
+
+@pytest.mark.parametrize("compressor", ["none", "lz4"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_an_app_with_every_kernel_gives_the_bytes_of_run(dtype: str, compressor: str, tmp_path: Path) -> None:
+    model_of = pytest.importorskip("every_kernel", reason="needs ai-edge-litert and numpy").model_with_every_kernel
+    if compressor == "lz4":
+        pytest.importorskip("lz4", reason="needs the lz4 package")
+    model = tmp_path / "model.tflite"
+    model.write_bytes(model_of(dtype))
+    fast_bytes = (3 if compressor == "none" else 16) << 10
+    request = CompileRequest(model_path=model, pools=(("fast", fast_bytes), ("slow", 64 << 10)), compressor=compressor)
+    plan = compile_model(request).data
+    write(tmp_path, generate(plan, "every", "app"))
+    cc(tmp_path, "every.c", "-o", "every")
+    compiled = CBackend().compile(plan)
+    rng = random.Random(dtype)
+    for _ in range(5):
+        image = struct.pack("<432f", *(rng.gauss(0, 2) for _ in range(432)))
+        done = subprocess.run([tmp_path / "every", "--raw"], input=image, capture_output=True, check=True, timeout=60)
+        assert done.stdout == b"".join(compiled.run([image]))
 
 
 def test_kernels_that_are_not_used_are_not_in_the_source() -> None:

@@ -24,14 +24,18 @@ def amalgamate(kinds: Collection[str], lz4: bool) -> str:
     seen: set[str] = set()
     parts = [_expanded(path.name, seen) for path in sorted(RUNTIME.glob("*.c"))]
     defines = "".join(f"#define {name} {int(value)}\n" for name, value in settings.items() if not value)
-    return _LINKAGE + defines + pruned("".join(parts), settings)
+    text = re.sub(r"^static inline\b", "STOW_INLINE", "".join(parts), flags=re.MULTILINE)
+    return _LINKAGE + defines + pruned(text, settings)
 
 
 _LINKAGE = """\
+/* Which functions of the runtime a plan needs varies: that some go unused is no reason for a warning. */
 #if defined(__GNUC__)
-#define STOW_API static __attribute__((unused)) /* which of the runtime's functions a plan needs varies */
+#define STOW_API static __attribute__((unused))
+#define STOW_INLINE static inline __attribute__((unused))
 #else
 #define STOW_API static
+#define STOW_INLINE static inline
 #endif
 """
 
