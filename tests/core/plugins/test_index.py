@@ -110,3 +110,14 @@ def test_different_selections_do_not_evict_each_other(site, scheduler_source) ->
     site.ask("h.plugins", STOWPLAN_PLUGINS="one-plugin")
     assert len(list(site.cache.glob("plugins-*.json"))) == 2
     assert "one_plugin" not in loaded(site)
+
+
+def test_indices_of_environments_long_gone_are_forgotten(site, scheduler_source) -> None:
+    site.install("one-plugin", scheduler_source("one"))
+    for number in range(20):
+        (site.cache / f"plugins-{number:016x}.json").write_text("{}")
+        os.utime(site.cache / f"plugins-{number:016x}.json", (number, number))
+    site.ask("h.plugins")
+    kept = sorted(site.cache.glob("plugins-*.json"))
+    assert len(kept) == 16
+    assert f"plugins-{3:016x}.json" not in [path.name for path in kept]

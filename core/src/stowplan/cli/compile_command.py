@@ -9,7 +9,7 @@ from stowplan.cli.options import add_model, compressor, input_shapes
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal, wrote
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit, StowplanError
+from stowplan.errors import DoesNotFit
 from stowplan.units import parse_pools, parse_size
 
 
@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         with working(f"compiling {safe(arguments.model.name)}"):
             result = compile_model(request)
         write_file(output, result.data)
-    except StowplanError as err:
-        return _no_plan(err, arguments.json)
+    except DoesNotFit as err:
+        return _does_not_fit(err, arguments.json)
     if arguments.json:
         print_json(document(result.facts, file_written=str(output)))
         return 0
@@ -63,14 +63,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _no_plan(err: StowplanError, as_json: bool) -> int:
+def _does_not_fit(err: DoesNotFit, as_json: bool) -> int:
     """Print what is known of a model that gets no plan: the report as far as it goes, and the cause."""
-    facts = err.facts if isinstance(err, DoesNotFit) else None
     message = f"no plan written: {err}"
     if as_json:
-        print_json(refusal(message, err.code, err.details(), facts))
+        print_json(refusal(message, err.code, err.details(), err.facts))
         return err.exit_code
-    if facts is not None:
-        print_report(facts)
+    if err.facts is not None:
+        print_report(err.facts)
     print_error(err, as_json=False, message=message)
     return err.exit_code

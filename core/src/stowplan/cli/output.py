@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from stowplan.errors import OutputError, StowplanError, UnsupportedError
-
-MOST_REASONS = 20
+from stowplan.errors import OutputError, StowplanError
 
 
 def safe(text: str) -> str:
@@ -31,8 +28,6 @@ def print_error(err: StowplanError, as_json: bool, message: str = "") -> None:
         return
     sys.stdout.flush()  # the report comes first where both go to one place
     print(f"Error: {safe(message or str(err))}", file=sys.stderr)
-    if isinstance(err, UnsupportedError):
-        _print_reasons(err)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -42,9 +37,8 @@ def print_json(document: Mapping[str, Any]) -> None:
 def columns(rows: Iterable[Sequence[str]], indent: str = "  ", right: frozenset[int] = frozenset()) -> list[str]:
     """Return rows as aligned lines, three blanks between columns; columns in `right` end on one line."""
     table = [[safe(cell) for cell in row] for row in rows]
-    widths = [
-        max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(max(map(len, table), default=0))
-    ]
+    count = max(map(len, table), default=0)
+    widths = [max(len(row[i]) for row in table if i < len(row)) for i in range(count)]
     lines = []
     for row in table:
         cells = [cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row)]
@@ -74,7 +68,7 @@ def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file so that it appears whole or not at all. Raises `OutputError`."""
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         try:
@@ -97,14 +91,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         check_output(path)
     for path, data in files.items():
         write_file(path, data)
-
-
-def _print_reasons(err: UnsupportedError) -> None:
-    missing = [reason for reason in err.reasons if reason not in str(err)]
-    for reason in missing[:MOST_REASONS]:
-        print(f"  {safe(reason)}", file=sys.stderr)
-    if len(missing) > MOST_REASONS:
-        print(f"  and {len(missing) - MOST_REASONS} more", file=sys.stderr)
 
 
 def plain(value: object) -> Any:

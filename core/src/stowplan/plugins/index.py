@@ -20,6 +20,7 @@ from typing import Any
 from stowplan.cache.directory import cache_directory
 
 SCHEMA = 1
+MOST_INDICES = 16
 Stamp = tuple[str, int, int]
 """A path, its size and its time stamp in nanoseconds (an integer: a float would lose the last digits)."""
 
@@ -79,6 +80,7 @@ def save(path: Path, search_path: list[str], plugins: Iterable[Plugin]) -> None:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(document, file)
             os.replace(temporary, path)
+            _forget_old(path.parent)
         except OSError:
             os.unlink(temporary)
 
@@ -97,6 +99,13 @@ def stamp(path: str) -> Stamp:
     except OSError:
         return (path, 0, 0)
     return (path, status.st_size, status.st_mtime_ns)
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove the indices of environments that nobody uses any more: all but the newest few."""
+    newest_first = sorted(folder.glob("plugins-*.json"), key=lambda file: -stamp(str(file))[2])
+    for file in newest_first[MOST_INDICES:]:
+        file.unlink(missing_ok=True)
 
 
 def _folders(search_path: list[str]) -> list[list[Any]]:
