@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stowplan.planfile.writer import sealed
+
 
 def refused(outcome, code: int, *words: str) -> None:
     """Assert that a command refused in one line that says `words`."""
@@ -191,3 +193,15 @@ def test_names_that_are_none_in_c_are_usage_errors(stowplan, plan: Path, tmp_pat
     refused(stowplan("codegen", plan, "-o", tmp_path / "x.txt"), 1, "ends in .c")
     refused(stowplan("codegen", plan, "-o", tmp_path / "no" / "x.c"), 1, "does not exist")
     assert not list(tmp_path.glob("*.[ch]"))
+
+
+@pytest.mark.parametrize("option", ["-v", "--text", "--json"])
+def test_inspect_survives_plans_damaged_on_purpose_with_their_digest_made_right(stowplan, plan: Path, option) -> None:
+    data, generator = plan.read_bytes(), random.Random(3)
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(generator.randrange(1, 5)):
+            changed[generator.randrange(8, min(len(data), 2500))] = generator.choice((0, 1, 127, 255))
+        plan.write_bytes(sealed(bytes(changed)))
+        outcome = stowplan("inspect", plan, option)
+        assert outcome.code in (0, 1), outcome

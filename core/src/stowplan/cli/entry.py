@@ -21,7 +21,7 @@ COMMANDS = {
 }
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 """What `print` raises when the disk behind it is full; files that we write ourselves have errors of their own."""
 
 
