@@ -30,21 +30,18 @@ enum stow_filter_s8_params {
     STOW_FILTER_SHIFT
 };
 
-static inline stow_filter_s8 stow_read_filter_s8(const stow_call *call, uint32_t first)
+static inline void stow_read_filter_s8(stow_filter_s8 *filter, const stow_call *call, uint32_t first)
 {
     const stow_facts facts = {call->plan, call->node, call->params, call->node->param_count};
     const int32_t *params = call->params + first;
-    const stow_filter_s8 filter = {
-        .weights = stow_constant(call, params[STOW_FILTER_WEIGHTS]),
-        .bias = stow_constant(call, params[STOW_FILTER_BIAS]),
-        .multiplier = stow_constant(call, params[STOW_FILTER_MULTIPLIER]),
-        .shift = stow_constant(call, params[STOW_FILTER_SHIFT]),
-        .step = stow_constant_bytes(&facts, params[STOW_FILTER_SHIFT]) > sizeof(int32_t) ? 1 : 0,
-        .zero_point = params[STOW_FILTER_ZERO_POINT],
-        .minimum = params[STOW_FILTER_MINIMUM],
-        .maximum = params[STOW_FILTER_MAXIMUM],
-    };
-    return filter;
+    filter->weights = stow_constant(call, params[STOW_FILTER_WEIGHTS]);
+    filter->bias = stow_constant(call, params[STOW_FILTER_BIAS]);
+    filter->multiplier = stow_constant(call, params[STOW_FILTER_MULTIPLIER]);
+    filter->shift = stow_constant(call, params[STOW_FILTER_SHIFT]);
+    filter->step = stow_constant_bytes(&facts, params[STOW_FILTER_SHIFT]) > sizeof(int32_t) ? 1 : 0;
+    filter->zero_point = params[STOW_FILTER_ZERO_POINT];
+    filter->minimum = params[STOW_FILTER_MINIMUM];
+    filter->maximum = params[STOW_FILTER_MAXIMUM];
 }
 
 static inline int stow_is_filter_s8(const stow_facts *facts, uint32_t first, int64_t weights, int64_t outputs)
@@ -106,16 +103,13 @@ enum stow_filter_f32_params {
     STOW_FILTER_F32_BIAS
 };
 
-static inline stow_filter_f32 stow_read_filter_f32(const stow_call *call, uint32_t first)
+static inline void stow_read_filter_f32(stow_filter_f32 *filter, const stow_call *call, uint32_t first)
 {
     const int32_t *params = call->params + first;
-    const stow_filter_f32 filter = {
-        .weights = stow_constant(call, params[STOW_FILTER_F32_WEIGHTS]),
-        .bias = stow_constant(call, params[STOW_FILTER_F32_BIAS]),
-        .minimum = stow_float(params[STOW_FILTER_F32_MINIMUM]),
-        .maximum = stow_float(params[STOW_FILTER_F32_MAXIMUM]),
-    };
-    return filter;
+    filter->weights = stow_constant(call, params[STOW_FILTER_F32_WEIGHTS]);
+    filter->bias = stow_constant(call, params[STOW_FILTER_F32_BIAS]);
+    filter->minimum = stow_float(params[STOW_FILTER_F32_MINIMUM]);
+    filter->maximum = stow_float(params[STOW_FILTER_F32_MAXIMUM]);
 }
 
 static inline int stow_is_filter_f32(const stow_facts *facts, uint32_t first, int64_t weights, int64_t outputs)

@@ -31,7 +31,8 @@ static int stow_is_average(const stow_facts *facts, uint32_t params, int64_t ele
     if (stow_operand_count(facts) != 1 || facts->param_count != params) {
         return 0;
     }
-    const stow_window w = stow_pool_window(facts->params);
+    stow_window w;
+    stow_read_pool(&w, facts->params);
     const stow_form in = stow_operand_form(facts, 0), out = stow_result_form(facts);
     if (!stow_is_window(facts, &w, element_bytes) || !stow_windows_touch(&w) || w.in_c != w.out_c ||
         stow_size(w.in_h, w.in_w) > (1 << 23)) { /* more could overflow a sum of bytes */
@@ -113,7 +114,8 @@ static void stow_average_pixel_s8(const stow_call *call, const stow_window *wind
 
 STOW_API void stow_average_pool_2d_s8_run(const stow_call *call)
 {
-    const stow_window window = stow_pool_window(call->params);
+    stow_window window;
+    stow_read_pool(&window, call->params);
     void *sums = stow_accumulator(call);
     if (sums != NULL) {
         stow_average_accumulate_s8(call, &window, sums);
@@ -200,7 +202,8 @@ static void stow_average_pixel_f32(const stow_call *call, const stow_window *win
 
 STOW_API void stow_average_pool_2d_f32_run(const stow_call *call)
 {
-    const stow_window window = stow_pool_window(call->params);
+    stow_window window;
+    stow_read_pool(&window, call->params);
     void *sums = stow_accumulator(call);
     if (sums != NULL) {
         stow_average_accumulate_f32(call, &window, sums);

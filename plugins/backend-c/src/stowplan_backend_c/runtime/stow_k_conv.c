@@ -79,12 +79,11 @@ static void stow_conv_pixel_s8(const stow_conv_s8 *conv, const stow_place *place
 
 STOW_API void stow_conv_2d_s8_run(const stow_call *call)
 {
-    const stow_conv_s8 conv = {
-        .window = stow_filter_window(call->params),
-        .filter = stow_read_filter_s8(call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT),
-        .in = stow_operand(call, 0),
-        .in_zero_point = call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT],
-    };
+    stow_conv_s8 conv;
+    stow_read_window(&conv.window, call->params);
+    stow_read_filter_s8(&conv.filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
+    conv.in = stow_operand(call, 0);
+    conv.in_zero_point = call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT];
     const stow_rows result = stow_result(call);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const stow_place place = stow_place_of(&conv.window, unit);
@@ -100,7 +99,8 @@ STOW_API int stow_conv_2d_s8_check(const stow_facts *facts)
     if (!stow_is_plain(facts, 1, STOW_CONV_2D_S8_PARAMS)) {
         return 0;
     }
-    const stow_window w = stow_filter_window(facts->params);
+    stow_window w;
+    stow_read_window(&w, facts->params);
     return stow_is_window(facts, &w, 1) &&
            stow_is_filter_s8(facts, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT,
                              stow_size(stow_size(stow_size(w.out_c, w.kernel_h), w.kernel_w), w.in_c), w.out_c);
@@ -159,11 +159,10 @@ static void stow_conv_pixel_f32(const stow_conv_f32 *conv, const stow_place *pla
 
 STOW_API void stow_conv_2d_f32_run(const stow_call *call)
 {
-    const stow_conv_f32 conv = {
-        .window = stow_filter_window(call->params),
-        .filter = stow_read_filter_f32(call, STOW_CONV_2D_F32_ACT_MIN),
-        .in = stow_operand(call, 0),
-    };
+    stow_conv_f32 conv;
+    stow_read_window(&conv.window, call->params);
+    stow_read_filter_f32(&conv.filter, call, STOW_CONV_2D_F32_ACT_MIN);
+    conv.in = stow_operand(call, 0);
     const stow_rows result = stow_result(call);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const stow_place place = stow_place_of(&conv.window, unit);
@@ -179,7 +178,8 @@ STOW_API int stow_conv_2d_f32_check(const stow_facts *facts)
     if (!stow_is_plain(facts, 1, STOW_CONV_2D_F32_PARAMS)) {
         return 0;
     }
-    const stow_window w = stow_filter_window(facts->params);
+    stow_window w;
+    stow_read_window(&w, facts->params);
     return stow_is_window(facts, &w, sizeof(float)) &&
            stow_is_filter_f32(facts, STOW_CONV_2D_F32_ACT_MIN,
                               stow_size(stow_size(stow_size(w.out_c, w.kernel_h), w.kernel_w), w.in_c), w.out_c);

@@ -67,11 +67,10 @@ static void stow_dense_outputs_s8(const stow_dense_s8 *op, stow_vector vector, s
 
 STOW_API void stow_fully_connected_s8_run(const stow_call *call)
 {
-    const stow_dense_s8 op = {
-        .filter = stow_read_filter_s8(call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT),
-        .in = stow_operand(call, 0),
-        .features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES],
-    };
+    stow_dense_s8 op;
+    stow_read_filter_s8(&op.filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
+    op.in = stow_operand(call, 0);
+    op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
@@ -127,11 +126,10 @@ static void stow_dense_outputs_f32(const stow_dense_f32 *op, stow_vector vector,
 
 STOW_API void stow_fully_connected_f32_run(const stow_call *call)
 {
-    const stow_dense_f32 op = {
-        .filter = stow_read_filter_f32(call, STOW_FULLY_CONNECTED_F32_ACT_MIN),
-        .in = stow_operand(call, 0),
-        .features = (size_t)call->params[STOW_FULLY_CONNECTED_F32_FEATURES],
-    };
+    stow_dense_f32 op;
+    stow_read_filter_f32(&op.filter, call, STOW_FULLY_CONNECTED_F32_ACT_MIN);
+    op.in = stow_operand(call, 0);
+    op.features = (size_t)call->params[STOW_FULLY_CONNECTED_F32_FEATURES];
     const stow_rows result = stow_result(call);
     const size_t in_size = op.in.row_bytes / sizeof(float), out_size = result.row_bytes / sizeof(float);
     const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_F32_OUTPUTS];

@@ -3,7 +3,7 @@
 #include "stow_window.h"
 
 /* Channels that are summed at once, on the stack. */
-#define STOW_DEPTHWISE_LANES 32
+#define STOW_DEPTHWISE_LANES 16
 
 /* A run of output channels [first, first + count), and the input channel of the first. */
 typedef struct stow_channels {
@@ -91,12 +91,11 @@ static void stow_depthwise_sum_s8(const stow_depthwise_s8 *op, uint32_t *sums, c
 
 STOW_API void stow_depthwise_conv_2d_s8_run(const stow_call *call)
 {
-    const stow_depthwise_s8 op = {
-        .window = stow_filter_window(call->params),
-        .filter = stow_read_filter_s8(call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT),
-        .in = stow_operand(call, 0),
-        .in_zero_point = call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT],
-    };
+    stow_depthwise_s8 op;
+    stow_read_window(&op.window, call->params);
+    stow_read_filter_s8(&op.filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
+    op.in = stow_operand(call, 0);
+    op.in_zero_point = call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT];
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)op.window.out_c;
     uint32_t sums[STOW_DEPTHWISE_LANES];
@@ -123,7 +122,8 @@ STOW_API int stow_depthwise_conv_2d_s8_check(const stow_facts *facts)
     if (!stow_is_plain(facts, 1, STOW_DEPTHWISE_CONV_2D_S8_PARAMS)) {
         return 0;
     }
-    const stow_window w = stow_filter_window(facts->params);
+    stow_window w;
+    stow_read_window(&w, facts->params);
     return stow_is_window(facts, &w, 1) && stow_is_filter_s8(facts, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT,
                                                              stow_depthwise_weights(&w), w.out_c);
 }
@@ -177,11 +177,10 @@ static void stow_depthwise_sum_f32(const stow_depthwise_f32 *op, float *sums, co
 
 STOW_API void stow_depthwise_conv_2d_f32_run(const stow_call *call)
 {
-    const stow_depthwise_f32 op = {
-        .window = stow_filter_window(call->params),
-        .filter = stow_read_filter_f32(call, STOW_DEPTHWISE_CONV_2D_F32_ACT_MIN),
-        .in = stow_operand(call, 0),
-    };
+    stow_depthwise_f32 op;
+    stow_read_window(&op.window, call->params);
+    stow_read_filter_f32(&op.filter, call, STOW_DEPTHWISE_CONV_2D_F32_ACT_MIN);
+    op.in = stow_operand(call, 0);
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)op.window.out_c;
     float sums[STOW_DEPTHWISE_LANES];
@@ -206,7 +205,8 @@ STOW_API int stow_depthwise_conv_2d_f32_check(const stow_facts *facts)
     if (!stow_is_plain(facts, 1, STOW_DEPTHWISE_CONV_2D_F32_PARAMS)) {
         return 0;
     }
-    const stow_window w = stow_filter_window(facts->params);
+    stow_window w;
+    stow_read_window(&w, facts->params);
     return stow_is_window(facts, &w, sizeof(float)) &&
            stow_is_filter_f32(facts, STOW_DEPTHWISE_CONV_2D_F32_ACT_MIN, stow_depthwise_weights(&w), w.out_c);
 }

@@ -9,7 +9,8 @@ static int stow_is_max_pool(const stow_facts *facts, uint32_t params, int64_t el
     if (!stow_is_plain(facts, 1, params)) {
         return 0;
     }
-    const stow_window w = stow_pool_window(facts->params);
+    stow_window w;
+    stow_read_pool(&w, facts->params);
     return stow_is_window(facts, &w, element_bytes) && stow_windows_touch(&w) && w.in_c == w.out_c;
 }
 
@@ -47,7 +48,8 @@ static void stow_max_pixel_s8(const stow_call *call, const stow_window *window, 
 
 STOW_API void stow_max_pool_2d_s8_run(const stow_call *call)
 {
-    const stow_window window = stow_pool_window(call->params);
+    stow_window window;
+    stow_read_pool(&window, call->params);
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const stow_place place = stow_place_of(&window, unit);
@@ -85,7 +87,8 @@ static float stow_max_element_f32(const stow_window *window, const stow_rows *in
 
 STOW_API void stow_max_pool_2d_f32_run(const stow_call *call)
 {
-    const stow_window window = stow_pool_window(call->params);
+    stow_window window;
+    stow_read_pool(&window, call->params);
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
     const float low = stow_float(call->params[STOW_MAX_POOL_2D_F32_ACT_MIN]);
     const float high = stow_float(call->params[STOW_MAX_POOL_2D_F32_ACT_MAX]);

@@ -20,26 +20,30 @@ typedef struct stow_taps {
     int32_t last;
 } stow_taps;
 
-static inline stow_window stow_pool_window(const int32_t *params)
+/* Filled in place: a structure that is returned lies on the stack twice. */
+static inline void stow_read_pool(stow_window *window, const int32_t *params)
 {
-    const stow_window window = {
-        .in_h = params[STOW_CONV_2D_S8_IN_H],         .in_w = params[STOW_CONV_2D_S8_IN_W],
-        .in_c = params[STOW_CONV_2D_S8_IN_C],         .out_h = params[STOW_CONV_2D_S8_OUT_H],
-        .out_w = params[STOW_CONV_2D_S8_OUT_W],       .out_c = params[STOW_CONV_2D_S8_OUT_C],
-        .kernel_h = params[STOW_CONV_2D_S8_KERNEL_H], .kernel_w = params[STOW_CONV_2D_S8_KERNEL_W],
-        .stride_h = params[STOW_CONV_2D_S8_STRIDE_H], .stride_w = params[STOW_CONV_2D_S8_STRIDE_W],
-        .pad_top = params[STOW_CONV_2D_S8_PAD_TOP],   .pad_left = params[STOW_CONV_2D_S8_PAD_LEFT],
-        .dilation_h = 1,                              .dilation_w = 1,
-    };
-    return window;
+    window->in_h = params[STOW_CONV_2D_S8_IN_H];
+    window->in_w = params[STOW_CONV_2D_S8_IN_W];
+    window->in_c = params[STOW_CONV_2D_S8_IN_C];
+    window->out_h = params[STOW_CONV_2D_S8_OUT_H];
+    window->out_w = params[STOW_CONV_2D_S8_OUT_W];
+    window->out_c = params[STOW_CONV_2D_S8_OUT_C];
+    window->kernel_h = params[STOW_CONV_2D_S8_KERNEL_H];
+    window->kernel_w = params[STOW_CONV_2D_S8_KERNEL_W];
+    window->stride_h = params[STOW_CONV_2D_S8_STRIDE_H];
+    window->stride_w = params[STOW_CONV_2D_S8_STRIDE_W];
+    window->pad_top = params[STOW_CONV_2D_S8_PAD_TOP];
+    window->pad_left = params[STOW_CONV_2D_S8_PAD_LEFT];
+    window->dilation_h = 1;
+    window->dilation_w = 1;
 }
 
-static inline stow_window stow_filter_window(const int32_t *params)
+static inline void stow_read_window(stow_window *window, const int32_t *params)
 {
-    stow_window window = stow_pool_window(params);
-    window.dilation_h = params[STOW_CONV_2D_S8_DILATION_H];
-    window.dilation_w = params[STOW_CONV_2D_S8_DILATION_W];
-    return window;
+    stow_read_pool(window, params);
+    window->dilation_h = params[STOW_CONV_2D_S8_DILATION_H];
+    window->dilation_w = params[STOW_CONV_2D_S8_DILATION_W];
 }
 
 _Static_assert(STOW_CONV_2D_S8_IN_H == 0 && STOW_CONV_2D_S8_PAD_LEFT == 11, "order of the window's parameters");
