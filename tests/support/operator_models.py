@@ -120,12 +120,16 @@ def depthwise_conv_2d(s: Sampler) -> bytes:
 
 
 def fully_connected(s: Sampler) -> bytes:
-    vectors, features, outputs = s.number(1, 4), s.number(1, 60), s.number(1, 20)
+    """Vectors lie in rows of their own, several in a row, or across several rows; leading axes stay or are merged."""
+    lead, row, outputs = (s.number(1, 3), s.number(1, 3)), s.number(1, 20), s.number(1, 20)
+    across, keep = s.number(0, 2) == 0, bool(s.number(0, 1))
+    features = lead[1] * row if across else row
     source = s.quantization()
-    x = s.input((vectors, features), **source)
+    x = s.input((lead[0], lead[1], 1, row) if across else (*lead, row), **source)
     w, b, typical = s.weights((outputs, features), 0, source.get("scale", 1.0))
-    activation = s.choice(ACTIVATIONS)
-    return s.finish("FULLY_CONNECTED", [x, w, b], (vectors, outputs), typical, fused_activation_function=activation)
+    shape = (lead[0], outputs) if across else (*lead, outputs) if keep else (lead[0] * lead[1], outputs)
+    options = dict(fused_activation_function=s.choice(ACTIVATIONS), keep_num_dims=keep and not across)
+    return s.finish("FULLY_CONNECTED", [x, w, b], shape, typical, **options)
 
 
 def add(s: Sampler) -> bytes:

@@ -8,6 +8,8 @@ import pytest
 from operator_models import MAKERS, Sampler, dequantize, operator_model
 from oracles import random_inputs, run_litert_reference, run_tflm
 from scattered import run_scattered, run_whole
+from tflite_builder import ModelBuilder
+from tflite_import import shared_models
 
 MODELS = 25
 """Random models of each operator and dtype."""
@@ -58,3 +60,26 @@ def test_dequantize_computes_the_floats_that_tflite_micro_computes() -> None:
         want = _bytes(run_tflm(model, inputs))
         assert run_whole(model, _bytes(inputs)) == want
         assert run_scattered(model, _bytes(inputs), seed) == want
+
+
+def test_exponentials_are_right_to_the_last_places_of_a_float() -> None:
+    """Seen through logistic, whose result for a negative x is exp(x) / (1 + exp(x))."""
+    x = np.linspace(-87.0, 0.0, 20000, dtype=np.float32)
+    model = ModelBuilder()
+    model.operator("LOGISTIC", [model.input("x", x.shape, "float32")], [model.tensor("y", x.shape, "float32")])
+    (got,) = run_whole(model.outputs(1).build(), [x.tobytes()])
+    exact = np.exp(x.astype(np.float64)) / (1 + np.exp(x.astype(np.float64)))
+    np.testing.assert_allclose(np.frombuffer(got, np.float32), exact, rtol=4e-7)
+
+
+@pytest.mark.parametrize(
+    "name", ["kws/mlperf_kws_dscnn_int8", "image-cls/mlperf_resnet8_int8", "kws/mlonmcu_micro_kws_m_fp32"]
+)
+def test_whole_models_give_the_same_bytes_with_rows_anywhere(name: str) -> None:
+    (path,) = shared_models(f"{name}.tflite")
+    model = path.read_bytes()
+    inputs = random_inputs(model, 1)
+    whole = run_whole(model, _bytes(inputs))
+    assert run_scattered(model, _bytes(inputs), 1) == whole
+    if name.endswith("int8"):
+        assert whole == _bytes(run_tflm(model, inputs))

@@ -120,7 +120,7 @@ class Layout:
         if operator.kind in WINDOWED:
             return self._window(operator, unit)
         if operator.kind == "fully_connected":
-            return range(unit, unit + 1) if self.batched(operator) else range(rows)
+            return self._vectors(operator, unit) if self.batched(operator) else range(rows)
         if operator.kind in POINTWISE or operator.kind == "softmax":
             return range(unit, unit + 1)
         if operator.kind in ("add", "mul"):
@@ -137,7 +137,7 @@ class Layout:
         raise UnsupportedError(f"operator {index} ({operator.source or operator.kind}): no rule for the rows it reads")
 
     def batched(self, operator: Operator) -> bool:
-        """Say whether a fully connected operator maps each row on its own (it has a batch in its rows)."""
+        """Say whether a fully connected operator maps several vectors; rows then hold whole ones, or parts of one."""
         weights = self.graph.tensors[operator.inputs[1]]
         return self.graph.tensors[operator.inputs[0]].elements > weights.shape[-1]
 
@@ -182,7 +182,9 @@ class Layout:
         if operator.kind == "fully_connected":
             if self.batched(operator):
                 rows = self.forms[first].rows
-                return Form(rows, tensor.size_bytes // rows)
+                like_input = Form(rows, tensor.size_bytes // rows)
+                whole = self.forms[first].row_bytes % self._vector_bytes(operator) == 0
+                return like_input if whole and self._accepted(output, like_input) else self.default(output)
             return self._asked_for(output) or Form(1, tensor.size_bytes)
         return self.default(output)
 
@@ -207,8 +209,8 @@ class Layout:
         if operator.kind == "reshape":
             return True
         if operator.kind == "fully_connected":
-            features = self.graph.tensors[operator.inputs[1]].shape[-1] * SIZE_BYTES[itself.dtype]
-            return not self.batched(operator) or form.row_bytes % features == 0
+            vector = self._vector_bytes(operator)
+            return not self.batched(operator) or form.row_bytes % vector == 0 or vector % form.row_bytes == 0
         if operator.kind == "concatenation":
             return self.streams(operator)
         output = self.graph.tensors[operator.outputs[0]]
@@ -242,6 +244,17 @@ class Layout:
             return axis in operator.integers("axes")
         pads = (operator.integer("pad_top"), operator.integer("pad_bottom"))
         return operator.integer("kernel_h") == height and pads == (0, 0)
+
+    def _vector_bytes(self, operator: Operator) -> int:
+        """The size of one input vector of a fully connected operator."""
+        source, weights = (self.graph.tensors[t] for t in operator.inputs[:2])
+        return weights.shape[-1] * SIZE_BYTES[source.dtype]
+
+    def _vectors(self, operator: Operator, unit: int) -> range:
+        output, source = operator.outputs[0], self.forms[operator.inputs[0]]
+        result = self.graph.tensors[operator.inputs[1]].shape[0] * SIZE_BYTES[self.graph.tensors[output].dtype]
+        width = self.forms[output].row_bytes // result * self._vector_bytes(operator)
+        return range(unit * width // source.row_bytes, -(-(unit + 1) * width // source.row_bytes))
 
     def _window(self, operator: Operator, unit: int) -> range:
         _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)

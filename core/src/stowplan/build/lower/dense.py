@@ -33,6 +33,6 @@ def _check_shapes(site: Site, outputs: int, features: int) -> None:
     if not fits:
         shapes = f"{list(source.shape)} to {list(result.shape)}"
         raise site.refusal(f"{shapes} does not fit weights of shape {[outputs, features]}")
-    form = site.input_form()
-    if _batched(site) and form.row_bytes % (features * SIZE_BYTES[source.dtype]):
-        raise site.refusal("its vectors do not lie within rows of its input; reshape the input to [N, features] first")
+    row, vector = site.input_form().row_bytes, features * SIZE_BYTES[source.dtype]
+    if _batched(site) and row % vector and vector % row:
+        raise site.refusal("its vectors do not lie along rows of its input; reshape the input to [N, features] first")

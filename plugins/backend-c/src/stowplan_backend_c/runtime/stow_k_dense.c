@@ -1,7 +1,7 @@
 /* Fully connected, int8 and float32.
  *
- * Batched: each input row holds vectors of `features`, and the same row of the output as many vectors of `outputs`.
- * Else all input rows together are one vector, all output rows together its result, and each may be cut anywhere.
+ * Batched: an input row holds whole vectors of `features`, or a vector is several whole rows; an output row holds whole
+ * results. Else all input rows together are one vector, all output rows its result, and each may be cut anywhere.
  */
 #include "stow_filter.h"
 
@@ -18,6 +18,20 @@ typedef struct stow_vector {
     size_t size;
 } stow_vector;
 
+/* Where vector `number` lies, in rows of `row_size` elements. */
+static stow_vector stow_vector_at(size_t number, size_t features, size_t row_size)
+{
+    stow_vector vector = {(uint32_t)(number * (features / row_size)), (uint32_t)(features / row_size), 0, row_size};
+    if (features <= row_size) {
+        const size_t in_row = row_size / features;
+        vector.row = (uint32_t)(number / in_row);
+        vector.rows = 1;
+        vector.start = number % in_row * features;
+        vector.size = features;
+    }
+    return vector;
+}
+
 static int stow_is_dense(const stow_facts *facts, int64_t element_bytes)
 {
     const stow_form in = stow_operand_form(facts, 0);
@@ -29,8 +43,10 @@ static int stow_is_dense(const stow_facts *facts, int64_t element_bytes)
         return 0;
     }
     if (facts->params[STOW_FULLY_CONNECTED_S8_BATCHED]) {
-        return in.rows == out.rows && in.row_bytes % features == 0 &&
-               stow_size(in.row_bytes / features, outputs) == out.row_bytes;
+        const int64_t vectors = (int64_t)out.rows * (out.row_bytes / outputs);
+        const int along = in.row_bytes > 0 && (in.row_bytes % features == 0 || features % in.row_bytes == 0);
+        return along && out.row_bytes % outputs == 0 && (int64_t)in.rows * in.row_bytes % features == 0 &&
+               (int64_t)in.rows * in.row_bytes / features == vectors;
     }
     return (int64_t)in.rows * in.row_bytes == features && (int64_t)out.rows * out.row_bytes == outputs;
 }
@@ -80,9 +96,10 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
             stow_dense_outputs_s8(&op, whole, (size_t)unit * result.row_bytes, result.row_bytes, out);
             continue;
         }
-        for (size_t start = 0; start < op.in.row_bytes; start += op.features, out += outputs) {
-            const stow_vector part = {unit, 1, start, op.features};
-            stow_dense_outputs_s8(&op, part, 0, outputs, out);
+        const size_t vectors = result.row_bytes / outputs;
+        for (size_t i = 0; i < vectors; i++, out += outputs) {
+            const stow_vector vector = stow_vector_at(unit * vectors + i, op.features, op.in.row_bytes);
+            stow_dense_outputs_s8(&op, vector, 0, outputs, out);
         }
     }
 }
@@ -140,9 +157,10 @@ STOW_API void stow_fully_connected_f32_run(const stow_call *call)
             stow_dense_outputs_f32(&op, whole, unit * out_size, out_size, out);
             continue;
         }
-        for (size_t start = 0; start < in_size; start += op.features, out += outputs) {
-            const stow_vector part = {unit, 1, start, op.features};
-            stow_dense_outputs_f32(&op, part, 0, outputs, out);
+        const size_t vectors = out_size / outputs;
+        for (size_t i = 0; i < vectors; i++, out += outputs) {
+            const stow_vector vector = stow_vector_at(unit * vectors + i, op.features, in_size);
+            stow_dense_outputs_f32(&op, vector, 0, outputs, out);
         }
     }
 }

@@ -373,7 +373,7 @@ enum stow_depthwise_conv_2d_f32_params {
     STOW_DEPTHWISE_CONV_2D_F32_PARAMS
 };
 
-/* weights [outputs,features] times a vector, int8; batched: vectors in each row, else all rows hold one */
+/* weights [outputs,features] times vectors, int8; not batched: all rows together hold one */
 enum stow_fully_connected_s8_params {
     STOW_FULLY_CONNECTED_S8_FEATURES,
     STOW_FULLY_CONNECTED_S8_OUTPUTS,
@@ -388,7 +388,7 @@ enum stow_fully_connected_s8_params {
     STOW_FULLY_CONNECTED_S8_PARAMS
 };
 
-/* weights times a vector, float32 */
+/* weights times vectors, float32 */
 enum stow_fully_connected_f32_params {
     STOW_FULLY_CONNECTED_F32_FEATURES,
     STOW_FULLY_CONNECTED_F32_OUTPUTS,
