@@ -1,4 +1,4 @@
-"""The standard models, end to end: compiled at ten budgets, run on fifty inputs, equal to TFLite Micro byte for byte."""
+"""The standard models at ten budgets each: on fifty inputs equal to TFLite Micro byte for byte."""
 
 from __future__ import annotations
 

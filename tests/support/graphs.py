@@ -6,8 +6,8 @@ import hashlib
 import random
 from math import prod
 
-from stowplan.flow.graph import ABSENT, Attribute, Graph, Operator, Quantization, Tensor
 from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.flow.graph import ABSENT, Attribute, Graph, Operator, Quantization, Tensor
 
 
 class GraphBuilder:
@@ -25,8 +25,17 @@ class GraphBuilder:
         self.inputs.append(self._tensor(shape))
         return self.inputs[-1]
 
-    def conv(self, x: int, channels: int, kernel: tuple[int, int] = (3, 3), stride: tuple[int, int] = (1, 1),
-             dilation: tuple[int, int] = (1, 1), same: bool = True, activation: str = "relu", bias: bool = True) -> int:  # fmt: skip
+    def conv(
+        self,
+        x: int,
+        channels: int,
+        kernel: tuple[int, int] = (3, 3),
+        stride: tuple[int, int] = (1, 1),
+        dilation: tuple[int, int] = (1, 1),
+        same: bool = True,
+        activation: str = "relu",
+        bias: bool = True,
+    ) -> int:
         n, height, width, depth = self.tensors[x].shape
         pads, (out_h, out_w) = window((height, width), kernel, stride, dilation, same)
         weights = self._weights((channels, *kernel, depth), axis=0)
@@ -34,17 +43,33 @@ class GraphBuilder:
         attributes = self._window(stride, pads, activation, dilation)
         return self._apply("conv_2d", (x, weights, b), (n, out_h, out_w, channels), attributes)
 
-    def depthwise(self, x: int, kernel: tuple[int, int] = (3, 3), stride: tuple[int, int] = (1, 1), multiplier: int = 1,
-                  dilation: tuple[int, int] = (1, 1), same: bool = True, activation: str = "relu") -> int:  # fmt: skip
+    def depthwise(
+        self,
+        x: int,
+        kernel: tuple[int, int] = (3, 3),
+        stride: tuple[int, int] = (1, 1),
+        multiplier: int = 1,
+        dilation: tuple[int, int] = (1, 1),
+        same: bool = True,
+        activation: str = "relu",
+    ) -> int:
         n, height, width, depth = self.tensors[x].shape
         pads, (out_h, out_w) = window((height, width), kernel, stride, dilation, same)
         channels = depth * multiplier
         weights = self._weights((1, *kernel, channels), axis=3)
         attributes = {"multiplier": multiplier, **self._window(stride, pads, activation, dilation)}
-        return self._apply("depthwise_conv_2d", (x, weights, self._bias(channels)), (n, out_h, out_w, channels), attributes)
+        return self._apply(
+            "depthwise_conv_2d", (x, weights, self._bias(channels)), (n, out_h, out_w, channels), attributes
+        )
 
-    def pool(self, x: int, kind: str = "max_pool_2d", kernel: tuple[int, int] = (2, 2), stride: tuple[int, int] = (2, 2),
-             same: bool = False) -> int:  # fmt: skip
+    def pool(
+        self,
+        x: int,
+        kind: str = "max_pool_2d",
+        kernel: tuple[int, int] = (2, 2),
+        stride: tuple[int, int] = (2, 2),
+        same: bool = False,
+    ) -> int:
         n, height, width, depth = self.tensors[x].shape
         pads, (out_h, out_w) = window((height, width), kernel, stride, (1, 1), same)
         attributes = {"kernel_h": kernel[0], "kernel_w": kernel[1], **self._window(stride, pads, "none", None)}
@@ -86,20 +111,34 @@ class GraphBuilder:
         shape[axis] = sum(self.tensors[x].shape[axis] for x in xs)
         first = self.tensors[xs[0]]
         for x in xs:  # one quantization for all, as the operator demands
-            self.tensors[x] = Tensor(name=f"t{x}", shape=self.tensors[x].shape, dtype=self.dtype, quantization=first.quantization)
+            self.tensors[x] = Tensor(
+                name=f"t{x}", shape=self.tensors[x].shape, dtype=self.dtype, quantization=first.quantization
+            )
         return self._apply("concatenation", xs, tuple(shape), {"axis": axis}, like=xs[0])
 
     def graph(self, *outputs: int, name: str = "test") -> Graph:
         return Graph(
-            name=name, tensors=tuple(self.tensors), operators=tuple(self.operators), inputs=tuple(self.inputs),
-            outputs=outputs, constants=self.constants,
-        )  # fmt: skip
+            name=name,
+            tensors=tuple(self.tensors),
+            operators=tuple(self.operators),
+            inputs=tuple(self.inputs),
+            outputs=outputs,
+            constants=self.constants,
+        )
 
-    def _apply(self, kind: str, inputs: tuple[int, ...], shape: tuple[int, ...], attributes: dict[str, Attribute],
-               like: int | None = None) -> int:  # fmt: skip
+    def _apply(
+        self,
+        kind: str,
+        inputs: tuple[int, ...],
+        shape: tuple[int, ...],
+        attributes: dict[str, Attribute],
+        like: int | None = None,
+    ) -> int:
         output = self._tensor(shape, like)
         source = f'{kind.upper()} "t{output}"'
-        self.operators.append(Operator(kind=kind, inputs=inputs, outputs=(output,), attributes=attributes, source=source))
+        self.operators.append(
+            Operator(kind=kind, inputs=inputs, outputs=(output,), attributes=attributes, source=source)
+        )
         return output
 
     def _tensor(self, shape: tuple[int, ...], like: int | None = None) -> int:
@@ -110,13 +149,17 @@ class GraphBuilder:
             quantization = Quantization(scales=(scale,), zero_points=(self.random.randint(-20, 20),))
         else:
             quantization = None
-        self.tensors.append(Tensor(name=f"t{len(self.tensors)}", shape=shape, dtype=self.dtype, quantization=quantization))
+        self.tensors.append(
+            Tensor(name=f"t{len(self.tensors)}", shape=shape, dtype=self.dtype, quantization=quantization)
+        )
         return len(self.tensors) - 1
 
     def _constant(self, shape: tuple[int, ...], dtype: str, data: bytes, quantization: Quantization | None) -> int:
         digest = hashlib.sha256(data).hexdigest()
         self.constants[digest] = data
-        tensor = Tensor(name=f"c{len(self.tensors)}", shape=shape, dtype=dtype, quantization=quantization, constant=digest)
+        tensor = Tensor(
+            name=f"c{len(self.tensors)}", shape=shape, dtype=dtype, quantization=quantization, constant=digest
+        )
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
@@ -141,8 +184,9 @@ class GraphBuilder:
         return struct.pack(f"<{count}f", *(self.random.uniform(-1, 1) for _ in range(count)))
 
     @staticmethod
-    def _window(stride: tuple[int, int], pads: tuple[int, int, int, int], activation: str,
-                dilation: tuple[int, int] | None) -> dict[str, Attribute]:  # fmt: skip
+    def _window(
+        stride: tuple[int, int], pads: tuple[int, int, int, int], activation: str, dilation: tuple[int, int] | None
+    ) -> dict[str, Attribute]:
         attributes: dict[str, Attribute] = {"stride_h": stride[0], "stride_w": stride[1], "activation": activation}
         attributes.update(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
         if dilation is not None:
@@ -150,8 +194,9 @@ class GraphBuilder:
         return attributes
 
 
-def window(size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int],
-           same: bool) -> tuple[tuple[int, int, int, int], tuple[int, int]]:  # fmt: skip
+def window(
+    size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], same: bool
+) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
     """Return (top, left, bottom, right) padding and the output's height and width, as TFLite's SAME and VALID."""
     pads, out = [], []
     for length, k, s, d in zip(size, kernel, stride, dilation, strict=True):
@@ -179,7 +224,7 @@ def row_bytes_of(graph: Graph, tensor: int) -> int:
 
 
 def random_graph(seed: int, dtype: str = "int8") -> Graph:
-    """A random CNN: windows of every stride, dilation and padding, branches of unequal depth, bypasses, pools, concatenation."""
+    """A random CNN: windows of every stride, dilation and padding, uneven branches, bypasses, pools, concatenation."""
     rng = random.Random(seed)
     b = GraphBuilder(dtype, seed)
     alive = [b.input(1, rng.randint(3, 14), rng.randint(1, 9), rng.randint(1, 5))]
@@ -206,7 +251,9 @@ def _random_operator(rng: random.Random, b: GraphBuilder, alive: list[int]) -> i
     stride = (rng.randint(1, 3), rng.randint(1, 2))
     dilation = (rng.randint(1, 2), 1)
     same = rng.random() < 0.7 or (kernel[0] - 1) * dilation[0] + 1 > height
-    kind = rng.choice(("conv", "conv", "depthwise", "pool", "average", "add", "gate", "pad", "concat", "relu", "pointwise2"))
+    kind = rng.choice(
+        ("conv", "conv", "depthwise", "pool", "average", "add", "gate", "pad", "concat", "relu", "pointwise2")
+    )
     if kind == "conv":
         return b.conv(x, rng.randint(1, 6), kernel, stride, dilation, same, bias=rng.random() < 0.8)
     if kind == "pointwise2":
@@ -218,9 +265,17 @@ def _random_operator(rng: random.Random, b: GraphBuilder, alive: list[int]) -> i
     if kind == "add":
         return b.add(x, b.conv(x, depth, (3, 3), same=True))
     if kind == "gate":
-        return b.add(b.conv(b.conv(x, depth, (3, 1)), depth, (1, 3)), b.unary(x, "logistic") if b.dtype == "float32" else x, "mul")
+        return b.add(
+            b.conv(b.conv(x, depth, (3, 1)), depth, (1, 3)),
+            b.unary(x, "logistic") if b.dtype == "float32" else x,
+            "mul",
+        )
     if kind == "pad":
-        return b.pad(x, (0, rng.randint(0, 2), rng.randint(0, 1), 0), (0, rng.randint(0, 2), rng.randint(0, 1), rng.randint(0, 1)))
+        return b.pad(
+            x,
+            (0, rng.randint(0, 2), rng.randint(0, 1), 0),
+            (0, rng.randint(0, 2), rng.randint(0, 1), rng.randint(0, 1)),
+        )
     if kind == "concat":
         return b.concatenation((b.conv(x, 3), b.conv(x, 2, (1, 1))), rng.choice((3, 3, 3)))
     return b.unary(x, "relu")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from graphs import GraphBuilder, random_graph, small_cnn
 
+from graphs import GraphBuilder, random_graph, small_cnn
 from stowplan.build.verify import verify
 from stowplan.errors import DoesNotFit
 from stowplan.flow.schedule import Schedule

@@ -26,7 +26,12 @@ def test_boxes_alive_together_never_overlap(found: list[Box], floor: int) -> Non
         assert at + a.size_bytes <= placement.height_bytes
         for b, other in list(zip(found, placement.offsets, strict=True))[:i]:
             together = a.first < b.last and b.first < a.last
-            assert not together or at + a.size_bytes <= other or other + b.size_bytes <= at or not a.size_bytes * b.size_bytes
+            assert (
+                not together
+                or at + a.size_bytes <= other
+                or other + b.size_bytes <= at
+                or not a.size_bytes * b.size_bytes
+            )
     assert placement.height_bytes - floor >= live_peak(found) or placement.height_bytes >= live_peak(found)
 
 

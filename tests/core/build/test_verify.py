@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from graphs import random_graph, small_cnn
 
+from graphs import random_graph, small_cnn
 from stowplan.build.prove import separate_schedule
 from stowplan.build.reads import byte_ranges
 from stowplan.build.rows import Layout
@@ -173,7 +173,11 @@ def output_overwritten_at_the_end(s: Schedule) -> Schedule:
     firing = replace(s.firings[0], node=len(s.nodes), first=0, last=1)
     region = replace(s.regions[-1], last=len(s.firings) + 1)
     return replace(
-        s, buffers=(*s.buffers, source), nodes=(*s.nodes, node), firings=(*s.firings, firing), regions=(*s.regions[:-1], region)
+        s,
+        buffers=(*s.buffers, source),
+        nodes=(*s.nodes, node),
+        firings=(*s.firings, firing),
+        regions=(*s.regions[:-1], region),
     )
 
 

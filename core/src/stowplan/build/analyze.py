@@ -68,7 +68,9 @@ def _try(session: Session, fast_bytes: int) -> TrialFact:
     target = session.request.target
     pools = (replace(target.pools[FAST], size_bytes=fast_bytes), *target.pools[1:])
     try:
-        schedule = session.plan(Target(pools=pools, flash_bytes=target.flash_bytes), session.request.compressor).schedule
+        schedule = session.plan(
+            Target(pools=pools, flash_bytes=target.flash_bytes), session.request.compressor
+        ).schedule
     except DoesNotFit:
         return TrialFact(fast_bytes=fast_bytes, fits=False)
     tiled = sum(region.tiled for region in schedule.regions)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Box:
-    """`size_bytes` needed during the half-open steps [first, last); at `offset_bytes` when that is not ours to choose."""
+    """`size_bytes` needed during the steps [first, last); at `offset_bytes` when that is not ours to choose."""
 
     first: int
     last: int
@@ -65,7 +65,10 @@ def _by_time(boxes: Sequence[Box], floor_bytes: int, best_fit: bool) -> Placemen
     alive: list[tuple[int, int, int]] = []  # (offset, end, last step)
     # Fixed boxes first, whenever they are born: nothing may be put where they will be.
     fixed = [i for i, box in enumerate(boxes) if box.offset_bytes is not None]
-    order = sorted((i for i, box in enumerate(boxes) if box.offset_bytes is None), key=lambda i: (boxes[i].first, -boxes[i].size_bytes))
+    order = sorted(
+        (i for i, box in enumerate(boxes) if box.offset_bytes is None),
+        key=lambda i: (boxes[i].first, -boxes[i].size_bytes),
+    )
     height = floor_bytes
     for index in fixed:
         offset = boxes[index].offset_bytes

@@ -43,7 +43,7 @@ class TrialFact:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything `compile` and `analyze` print, and `--json` returns. Sizes in bytes; None means not known or not asked.
+    """Everything `compile` and `analyze` print, and `--json` returns. Sizes are bytes; None is not known or not asked.
 
     `fits` is the verdict; `cause` says why not. `tflite_micro_bytes` is the arena of TFLite Micro's planner,
     `unscheduled_bytes` the live peak of whole tensors in file order. `traffic` is (read, written) slow memory per

@@ -79,7 +79,9 @@ class Session:
         """Return a checked plan for a target. Raises `DoesNotFit`."""
         scheduler = self.host.schedulers()[self.request.scheduler]
         options = PlanOptions(
-            xip=self.request.xip, keep_names=self.request.keep_names, provenance=tuple(self._provenance(compressor).items())
+            xip=self.request.xip,
+            keep_names=self.request.keep_names,
+            provenance=tuple(self._provenance(compressor).items()),
         )
         if compressor == "none":
             return plan_uncompressed(self.model, self.lowering, target, scheduler, options)

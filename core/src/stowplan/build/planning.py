@@ -137,15 +137,15 @@ def plan_compressed(
     )
 
 
-def _reserve(
-    lowering: Lowering, target: Target, scheduler: Scheduler, limit: int
-) -> Schedule | tuple[int, DoesNotFit]:
+def _reserve(lowering: Lowering, target: Target, scheduler: Scheduler, limit: int) -> Schedule | tuple[int, DoesNotFit]:
     """Schedule with stages of at most `limit` bytes of weights, and with their largest block reserved.
 
     The block is known only once the stages are; with room reserved the stages can only get smaller, so this settles.
     """
     unlimited = replace(target, pools=(replace(target.fast, size_bytes=None), *target.pools[1:]))
-    reserved = _largest_block(lowering, scheduler.schedule(lowering.graph, unlimited, ScheduleOptions(stage_weight_bytes=limit)))
+    reserved = _largest_block(
+        lowering, scheduler.schedule(lowering.graph, unlimited, ScheduleOptions(stage_weight_bytes=limit))
+    )
     for _ in range(4):
         try:
             schedule = scheduler.schedule(

@@ -22,7 +22,7 @@ from stowplan.plugins.kinds import Backend, Metrics, Port
 _POISONS = (0xA5, 0x00, 0x7F)
 
 
-class ProofFailed(InternalFault):  # noqa: N818
+class ProofFailed(InternalFault):
     """The plan ran and gave other bytes than the untiled schedule."""
 
     code = "proof-failed"
@@ -30,7 +30,10 @@ class ProofFailed(InternalFault):  # noqa: N818
 
 def separate_schedule(graph: Graph) -> Schedule:
     """Return the untiled schedule: file order, each operator at once, every tensor in memory of its own."""
-    layout, buffers, numbers, nodes, offset = Layout(graph), [], {}, [], 0
+    layout, offset = Layout(graph), 0
+    buffers: list[Buffer] = []
+    numbers: dict[int, int] = {}
+    nodes: list[Node] = []
     tensors = [*graph.inputs, *(op.outputs[0] for op in graph.operators)]
     for tensor in tensors:
         form = layout.form(tensor)

@@ -74,7 +74,7 @@ def _taps(
 
 
 def _broadcast(source: tuple[int, ...], output: tuple[int, ...], first: int, last: int) -> Iterator[Range]:
-    """Map each line of the output (all its axes but the innermost) to the line of the input that is stretched over it."""
+    """Map each line of the output (all its axes but the innermost) to the input's line that is stretched over it."""
     if source == output:
         yield first, last
         return

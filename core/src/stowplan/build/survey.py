@@ -22,7 +22,7 @@ BASELINE = "greedy"
 
 def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Facts:
     """Return what is known before anything is scheduled."""
-    activations = [t for t in (*graph.inputs, *(o for op in graph.operators for o in op.outputs))]
+    activations = [*graph.inputs, *(o for op in graph.operators for o in op.outputs)]
     largest = max(activations, key=lambda t: graph.tensors[t].size_bytes, default=None)
     baseline = _baseline(graph, plugins)
     return Facts(

@@ -1,8 +1,8 @@
 """The independent checker: follows a schedule firing by firing and refuses what would give a wrong answer.
 
 It shares no code with schedulers: which bytes an operator reads is derived here from shapes alone, memory is a map of
-who wrote which bytes last. A schedule passes if every firing finds each row it reads written and not overwritten, writes
-inside its pool and nowhere it reads, and if at the end the outputs are whole.
+who wrote which bytes last. A schedule passes if every firing finds each row it reads written and not overwritten,
+writes inside its pool and nowhere it reads, and if at the end the outputs are whole.
 """
 
 from __future__ import annotations
@@ -101,16 +101,22 @@ class Checker:
             raise ScheduleFault("index", f"buffer {index} names a tensor or a pool that does not exist")
         tensor = self.graph.tensors[buffer.tensor]
         if buffer.rows < 1 or buffer.row_bytes < 0 or len(buffer.offsets) != buffer.rows:
-            raise ScheduleFault("shape", f"buffer {index} ({tensor.name}) has {len(buffer.offsets)} offsets for {buffer.rows} rows")
+            raise ScheduleFault(
+                "shape", f"buffer {index} ({tensor.name}) has {len(buffer.offsets)} offsets for {buffer.rows} rows"
+            )
         if not buffer.accumulator and buffer.size_bytes != tensor.size_bytes:
-            raise ScheduleFault("shape", f"buffer {index} has {buffer.size_bytes} bytes, {tensor.name} {tensor.size_bytes}")
+            raise ScheduleFault(
+                "shape", f"buffer {index} has {buffer.size_bytes} bytes, {tensor.name} {tensor.size_bytes}"
+            )
         floor = self.schedule.weights_reserved_bytes if buffer.pool == FAST else 0
         alignment = 4 if buffer.accumulator else SIZE_BYTES[tensor.dtype]
         for row, offset in enumerate(buffer.offsets):
             if offset < floor or offset + buffer.row_bytes > self.schedule.pool_bytes[buffer.pool]:
                 raise ScheduleFault("outside", f"row {row} of {tensor.name} lies outside its pool, at {offset}")
             if offset % alignment:
-                raise ScheduleFault("misaligned", f"row {row} of {tensor.name} at {offset} is not aligned to {alignment}")
+                raise ScheduleFault(
+                    "misaligned", f"row {row} of {tensor.name} at {offset} is not aligned to {alignment}"
+                )
 
     def _node(self, index: int, node: Node) -> None:
         if not self._is_buffer(node.output) or any(b != NONE and not self._is_buffer(b) for b in node.inputs):
@@ -183,7 +189,9 @@ class Checker:
             raise ScheduleFault("ports", "the interface does not list the model's inputs and outputs")
         for tensor, index in self.schedule.interface:
             if not self._is_buffer(index) or self.schedule.buffers[index].tensor not in self._same_bytes(tensor):
-                raise ScheduleFault("ports", f"{self.graph.tensors[tensor].name} is read or written in another tensor's place")
+                raise ScheduleFault(
+                    "ports", f"{self.graph.tensors[tensor].name} is read or written in another tensor's place"
+                )
             buffer = self.schedule.buffers[index]
             if any(o != buffer.offsets[0] + r * buffer.row_bytes for r, o in enumerate(buffer.offsets)):
                 raise ScheduleFault("ports", f"{self.graph.tensors[tensor].name} is not in one piece")
@@ -216,7 +224,9 @@ class Checker:
             self._write(index, row)
         for index, row in writes:
             if not self._memory(index).holds((index, row)):
-                raise ScheduleFault("overlap", f"firing {step} overwrites its own output, row {row} of {self._name(index)}")
+                raise ScheduleFault(
+                    "overlap", f"firing {step} overwrites its own output, row {row} of {self._name(index)}"
+                )
         self.done[firing.node] = firing.last
 
     def _reads(self, node: Node, firing: Firing) -> Iterator[tuple[int, int]]:
@@ -250,13 +260,17 @@ class Checker:
         if memory.holds((index, row)):
             return
         if memory.was_written((index, row)):
-            raise ScheduleFault("too-late", f"firing {step} reads row {row} of {self._name(index)} after it was overwritten")
+            raise ScheduleFault(
+                "too-late", f"firing {step} reads row {row} of {self._name(index)} after it was overwritten"
+            )
         raise ScheduleFault("too-early", f"firing {step} reads row {row} of {self._name(index)} before it was written")
 
     def _apart(self, step: int, node: Node, reads: list[tuple[int, int]], writes: list[tuple[int, int]]) -> None:
         """A kernel may write its first byte before it reads its last: reads and writes must be disjoint."""
         for pool in range(len(self.memories)):
-            taken = sorted(self._extent(*segment) for segment in reads if self.schedule.buffers[segment[0]].pool == pool)
+            taken = sorted(
+                self._extent(*segment) for segment in reads if self.schedule.buffers[segment[0]].pool == pool
+            )
             starts = [start for start, _ in taken]
             for segment in writes:
                 if self.schedule.buffers[segment[0]].pool != pool or segment[0] == node.accumulator:
@@ -265,7 +279,9 @@ class Checker:
                 at = bisect_right(starts, end - 1)
                 if any(other_end > start for _, other_end in taken[:at]):
                     name = self._name(segment[0])
-                    raise ScheduleFault("overlap", f"firing {step} writes row {segment[1]} of {name} over what it reads")
+                    raise ScheduleFault(
+                        "overlap", f"firing {step} writes row {segment[1]} of {name} over what it reads"
+                    )
 
     def _finished(self) -> None:
         for index, (node, done) in enumerate(zip(self.schedule.nodes, self.done, strict=True)):

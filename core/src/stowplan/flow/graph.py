@@ -161,14 +161,14 @@ class Graph:
             quantization = [[s.hex() for s in q.scales], q.zero_points, q.axis] if q else None
             return [tensor.shape, tensor.dtype, quantization, tensor.constant]
 
+        def describe_operator(operator: Operator) -> object:
+            inputs, outputs = ([numbers[t] for t in side] for side in (operator.inputs, operator.outputs))
+            return [operator.kind, inputs, outputs, sorted(operator.attributes.items())]
+
         return [
             [describe(self.tensors[t]) for t in numbers if t != ABSENT],
-            [
-                [op.kind, [numbers[t] for t in op.inputs], [numbers[t] for t in op.outputs], sorted(op.attributes.items())]
-                for op in self.operators
-            ],
-            [numbers[t] for t in self.inputs],
-            [numbers[t] for t in self.outputs],
-            [[s.key, [(n, numbers.get(t)) for n, t in s.inputs], [(n, numbers.get(t)) for n, t in s.outputs]]
-             for s in self.signatures],
-        ]  # fmt: skip
+            [describe_operator(operator) for operator in self.operators],
+            list(map(numbers.get, self.inputs)),
+            list(map(numbers.get, self.outputs)),
+            [[s.key, [(n, numbers.get(t)) for n, t in (*s.inputs, *s.outputs)]] for s in self.signatures],
+        ]

@@ -41,7 +41,7 @@ KINDS: Mapping[str, Kind] = {
             name="depthwise_conv_2d",
             inputs="x[N,H,W,C] w[1,KH,KW,C*M] b[C*M]?",
             output="y[N,OH,OW,C*M]",
-            formula="y[n,i,j,c*M+m] = act(b[c*M+m] + sum w[0,p,q,c*M+m] * x[n, i*stride_h - pad_top + p*dilation_h, ..., c])",
+            formula="as conv_2d, but y[..., c*M+m] = act(b[c*M+m] + sum w[0,p,q,c*M+m] * x[..., c])",
             attributes=("multiplier", "dilation_h", "dilation_w", *_WINDOW),
         ),
         Kind(
@@ -67,7 +67,13 @@ KINDS: Mapping[str, Kind] = {
             formula="y = act(max of the window's elements that lie inside x)",
             attributes=("kernel_h", "kernel_w", *_WINDOW),
         ),
-        Kind(name="mean", inputs="x", output="y", formula="y = mean of x over `axes` (sorted, >= 0)", attributes=("axes",)),
+        Kind(
+            name="mean",
+            inputs="x",
+            output="y",
+            formula="y = mean of x over `axes` (sorted, >= 0)",
+            attributes=("axes",),
+        ),
         Kind(
             name="softmax",
             inputs="x",
@@ -75,7 +81,9 @@ KINDS: Mapping[str, Kind] = {
             formula="y = exp(beta * (x - max)) / sum, along the last axis",
             attributes=("beta",),
         ),
-        Kind(name="reshape", inputs="x", output="y", formula="the same elements in row-major order under another shape"),
+        Kind(
+            name="reshape", inputs="x", output="y", formula="the same elements in row-major order under another shape"
+        ),
         Kind(name="copy", inputs="x", output="y", formula="y = x"),
         Kind(
             name="pad",

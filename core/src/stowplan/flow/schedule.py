@@ -19,7 +19,7 @@ NONE = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer:
-    """`offsets[r]` is where row r lies in its pool, in bytes. A contiguous buffer has row r at offsets[0] + r * row_bytes.
+    """`offsets[r]` is where row r lies in its pool, in bytes.
 
     `tensor` is the graph's tensor index, `accumulator` marks the 32-bit partial sums of a node that runs by input rows.
     """

@@ -1,4 +1,4 @@
-"""Where each constant of a plan lies: each distinct one once, at a multiple of 16, in the file or in a stage's block."""
+"""Where each constant of a plan lies: each once, at a multiple of 16, in the file or in a stage's block."""
 
 from __future__ import annotations
 

@@ -24,7 +24,16 @@ FLAG_NAMES = 4
 FLAG_COMPRESSED = 8
 KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED
 
-DTYPE_CODES: Mapping[str, int] = {"int8": 1, "uint8": 2, "int16": 3, "int32": 4, "float32": 5, "bool": 6, "int64": 7, "float16": 8}
+DTYPE_CODES: Mapping[str, int] = {
+    "int8": 1,
+    "uint8": 2,
+    "int16": 3,
+    "int32": 4,
+    "float32": 5,
+    "bool": 6,
+    "int64": 7,
+    "float16": 8,
+}
 
 BUFFER_CONTIGUOUS = 1
 BUFFER_ACCUMULATOR = 2

@@ -141,7 +141,9 @@ class _Writer:
             base, stride, height = self._table(buffer.offsets), 0, buffer.rows
         else:
             base, stride, height = ring
-        self._record_buffer(self._tensor(buffer.tensor), buffer.pool, flags, buffer.rows, buffer.row_bytes, base, stride, height)
+        self._record_buffer(
+            self._tensor(buffer.tensor), buffer.pool, flags, buffer.rows, buffer.row_bytes, base, stride, height
+        )
 
     def _record_buffer(self, *values: int) -> int:
         self.buffers += layout.BUFFER.pack(*values)
@@ -229,7 +231,9 @@ class _Writer:
 
     def _stages(self) -> bytes:
         return b"".join(
-            layout.STAGE.pack(r.first, r.last - r.first, layout.STAGE_TILED * r.tiled, self.block_numbers.get(i, NOTHING))
+            layout.STAGE.pack(
+                r.first, r.last - r.first, layout.STAGE_TILED * r.tiled, self.block_numbers.get(i, NOTHING)
+            )
             for i, r in enumerate(self.plan.schedule.regions)
         )
 

@@ -19,7 +19,7 @@ UNFOLDING = 4
 SLACK_BYTES = 65536
 
 
-class Damaged(Exception):  # noqa: N818  (an event inside this plugin, which becomes a ModelError)
+class Damaged(Exception):
     """The bytes are no sound FlatBuffer."""
 
 

@@ -25,7 +25,7 @@ WAY_OUT = {
 }
 
 
-class Refusal(Exception):  # noqa: N818  (an event inside this plugin, which becomes a reason)
+class Refusal(Exception):
     """Why one operator does not convert. An empty text means: only because of another operator, which is named."""
 
 

@@ -51,7 +51,9 @@ class _Assembly:
             stuff = self.network.stuff(tensor)
             self.slow[tensor] = len(self.buffers)
             offsets = tuple(range(0, stuff.size_bytes, stuff.row_bytes))
-            self.buffers.append(Buffer(tensor=tensor, pool=SLOW, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets))
+            self.buffers.append(
+                Buffer(tensor=tensor, pool=SLOW, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets)
+            )
         for placed in regions:
             self._region(placed)
         slow_bytes, slow_peak = self._place_slow()
@@ -80,11 +82,15 @@ class _Assembly:
             if span.accumulator_of >= 0:
                 size = self.network.steps[span.accumulator_of].accumulator_bytes
                 accumulators[span.accumulator_of] = len(self.buffers)
-                buffer = Buffer(tensor=span.tensor, pool=FAST, rows=1, row_bytes=size, offsets=offsets, accumulator=True)
+                buffer = Buffer(
+                    tensor=span.tensor, pool=FAST, rows=1, row_bytes=size, offsets=offsets, accumulator=True
+                )
             else:
                 stuff = self.network.stuff(span.tensor)
                 fast[span.tensor] = len(self.buffers)
-                buffer = Buffer(tensor=span.tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets)
+                buffer = Buffer(
+                    tensor=span.tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets
+                )
             self.buffers.append(buffer)
         self.resident.update(fast)
         numbers = []

@@ -78,10 +78,7 @@ class Network:
         """Return the tensors that enter the steps [first, last) from before, and those that leave them."""
         inside = range(first, last)
         entering = {
-            read.tensor: None
-            for i in inside
-            for read in self.steps[i].reads
-            if self.maker.get(read.tensor, -1) < first
+            read.tensor: None for i in inside for read in self.steps[i].reads if self.maker.get(read.tensor, -1) < first
         }
         leaving = [self.steps[i].output for i in inside if self.last_use(self.steps[i].output) >= last]
         return list(entering), leaving

@@ -56,7 +56,9 @@ class RegionOrder:
         return frozenset(work.tensor for work in self.works if work.step == SPILL)
 
 
-def order_region(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int], tiled: bool) -> RegionOrder:
+def order_region(
+    network: Network, steps: range, reload: Sequence[int], spill: Sequence[int], tiled: bool
+) -> RegionOrder:
     """Order the steps of a region. `reload` and `spill` name the tensors that cross to slow memory."""
     works = _works(network, steps, reload, spill)
     firings = _row_by_row(network, works) if tiled else [(i, 0, work.units) for i, work in enumerate(works)]
@@ -85,7 +87,7 @@ def _row_by_row(network: Network, works: Sequence[Work]) -> list[tuple[int, int,
     """
     makers = {work.tensor: i for i, work in enumerate(works) if work.step != SPILL}
     done = [0] * len(works)
-    rows_of = {tensor: 0 for tensor in makers}
+    rows_of = dict.fromkeys(makers, 0)
     needs = [
         [(read.tensor, _running_maximum(read.last)) for read in work.reads if read.tensor in makers] for work in works
     ]

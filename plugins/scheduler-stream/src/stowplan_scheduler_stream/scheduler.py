@@ -135,11 +135,6 @@ def _stages_exceed(network: Network, failed: Sequence[Placed], total: int, budge
 
 def _busiest(network: Network, order: RegionOrder) -> tuple[str, str]:
     """Name the operator at which most bytes are alive, and the largest tensors alive there."""
-    sizes = {}
-    for index, span in enumerate(order.spans):
-        for first, last in zip(span.first, span.last, strict=True):
-            for step in (first, last):
-                sizes.setdefault(step, {}).setdefault(index, 0)
     changes: list[tuple[int, int, int]] = []
     for index, span in enumerate(order.spans):
         size = network.stuff(span.tensor).row_bytes
@@ -156,9 +151,7 @@ def _busiest(network: Network, order: RegionOrder) -> tuple[str, str]:
     work = order.works[order.firings[min(worst[0], len(order.firings) - 1)][0]]
     name = network.steps[work.step].name if work.step >= 0 else network.graph.tensors[work.tensor].name
     largest = sorted(worst[1].items(), key=lambda item: -item[1])[:3]
-    names = [
-        f"{network.graph.tensors[order.spans[i].tensor].name} {format_size(size)}" for i, size in largest if size
-    ]
+    names = [f"{network.graph.tensors[order.spans[i].tensor].name} {format_size(size)}" for i, size in largest if size]
     return name, ", ".join(names)
 
 
