@@ -5,6 +5,18 @@
 #include "stow_kernels.h"
 #include "stow_math.h"
 
+/* Whether the sums of products may use SSE2; the results are the same either way. */
+#ifndef STOW_WITH_SSE2
+#ifdef __SSE2__
+#define STOW_WITH_SSE2 1
+#else
+#define STOW_WITH_SSE2 0
+#endif
+#endif
+#if STOW_WITH_SSE2
+#include <emmintrin.h>
+#endif
+
 /* Outputs that are summed at once: each input element is then loaded once for all of them. */
 #define STOW_LANES 4
 
@@ -66,10 +78,55 @@ static inline int8_t stow_output_s8(const stow_filter_s8 *filter, size_t output,
     return (int8_t)stow_clamp(stow_wrap_add(scaled, filter->zero_point), filter->minimum, filter->maximum);
 }
 
+#if STOW_WITH_SSE2
+/* Eight products of int8, summed in pairs to four of int32: every x86-64 has what this needs. */
+static inline __m128i stow_products(__m128i x_low, __m128i x_high, const int8_t *w)
+{
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)w);
+    const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+    const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8);
+    return _mm_add_epi32(_mm_madd_epi16(x_low, low), _mm_madd_epi16(x_high, high));
+}
+
+static inline uint32_t stow_lane_sum(__m128i v)
+{
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4E));
+    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xB1));
+    return (uint32_t)_mm_cvtsi128_si32(v);
+}
+
+/* Add the products of as many whole blocks of 16 as there are to the sums of four outputs; returns how many bytes. */
+static inline size_t stow_dot_blocks_s8(uint32_t *sums, const int8_t *x, const int8_t *w, size_t step, size_t size)
+{
+    const size_t whole = size & ~(size_t)15;
+    __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
+    for (size_t i = 0; i < whole; i += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(x + i));
+        const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+        const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8);
+        a = _mm_add_epi32(a, stow_products(low, high, w + i));
+        b = _mm_add_epi32(b, stow_products(low, high, w + step + i));
+        c = _mm_add_epi32(c, stow_products(low, high, w + 2 * step + i));
+        d = _mm_add_epi32(d, stow_products(low, high, w + 3 * step + i));
+    }
+    if (whole > 0) {
+        sums[0] += stow_lane_sum(a);
+        sums[1] += stow_lane_sum(b);
+        sums[2] += stow_lane_sum(c);
+        sums[3] += stow_lane_sum(d);
+    }
+    return whole;
+}
+#endif
+
 /* Add x . w to the sums of up to STOW_LANES outputs, whose weights lie `step` apart. */
 static inline void stow_dot_s8(uint32_t *sums, size_t lanes, const int8_t *x, const int8_t *w, size_t step, size_t size)
 {
     if (lanes == STOW_LANES) {
+#if STOW_WITH_SSE2
+        const size_t done = stow_dot_blocks_s8(sums, x, w, step, size);
+        x += done, w += done, size -= done;
+#endif
         uint32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
         const int8_t *w1 = w + step, *w2 = w1 + step, *w3 = w2 + step;
         for (size_t i = 0; i < size; i++) {
