@@ -57,16 +57,43 @@ class RegionOrder:
 
 
 def order_region(
-    network: Network, steps: range, reload: Sequence[int], spill: Sequence[int], tiled: bool
+    network: Network,
+    steps: range,
+    reload: Sequence[int],
+    spill: Sequence[int],
+    tiled: bool,
+    order: Sequence[int] | None = None,
 ) -> RegionOrder:
-    """Order the steps of a region. `reload` and `spill` name the tensors that cross to slow memory."""
-    works = _works(network, steps, reload, spill)
-    firings = _row_by_row(network, works) if tiled else [(i, 0, work.units) for i, work in enumerate(works)]
+    """Order the steps of a region. `reload` and `spill` name the tensors that cross to slow memory.
+
+    `order` says which work runs each time, one entry per unit; without it, the deepest that can.
+    """
+    works = region_works(network, steps, reload, spill)
+    if order is not None:
+        firings = _counted(works, order)
+    else:
+        firings = _row_by_row(network, works) if tiled else [(i, 0, work.units) for i, work in enumerate(works)]
     spans = _spans(network, works, firings, steps, tiled)
     return RegionOrder(tuple(works), tuple(firings), tuple(spans), tiled)
 
 
-def _works(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[Work]:
+def entering_region(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[int]:
+    """Return the tensors that lie in fast memory when the region starts."""
+    entering = [t for t in network.crossing(steps.start, steps.stop)[0] if t not in reload]
+    # Where nothing is in slow memory, inputs that no step reads are in fast memory as well.
+    return entering if reload or spill else [*entering, *network.unread]
+
+
+def _counted(works: Sequence[Work], order: Sequence[int]) -> list[tuple[int, int, int]]:
+    done = [0] * len(works)
+    firings = []
+    for index in order:
+        firings.append((index, done[index], done[index] + 1))
+        done[index] += 1
+    return firings
+
+
+def region_works(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[Work]:
     works = []
     for tensor in reload:
         works.append(Work(RELOAD, tensor, network.stuff(tensor).rows, False, 0, ()))
@@ -142,9 +169,10 @@ def _spans(
     network: Network, works: Sequence[Work], firings: Sequence[tuple[int, int, int]], steps: range, tiled: bool
 ) -> list[Span]:
     """Return the life of every row, in steps that count the region's firings from 0."""
-    entering, leaving = network.crossing(steps.start, steps.stop)
-    if not any(work.step in (RELOAD, SPILL) for work in works):
-        entering += network.unread  # everything is in fast memory, then inputs that no step reads are as well
+    leaving = network.crossing(steps.start, steps.stop)[1]
+    reload = [work.tensor for work in works if work.step == RELOAD]
+    spill = [work.tensor for work in works if work.step == SPILL]
+    entering = entering_region(network, steps, reload, spill)
     first: dict[int, list[int]] = {}
     last: dict[int, list[int]] = {}
     accumulators = []

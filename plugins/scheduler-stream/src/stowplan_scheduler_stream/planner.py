@@ -1,0 +1,81 @@
+"""Places one region as low as it goes: a greedy order first, the searched order where that is not enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stowplan_scheduler_stream.assemble import Placed
+from stowplan_scheduler_stream.network import Network, constants_in
+from stowplan_scheduler_stream.packing import pack_region
+from stowplan_scheduler_stream.region import entering_region, order_region, region_works
+from stowplan_scheduler_stream.search import Effort, Found, find_order
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The bytes a region may use, above those reserved for weights, and the constants one stage may hold."""
+
+    capacity_bytes: int | None
+    floor_bytes: int = 0
+    weight_bytes: int | None = None
+
+    def holds(self, placed: Placed) -> bool:
+        return self.capacity_bytes is None or placed.packed.height_bytes <= self.capacity_bytes
+
+    def may_join(self, network: Network, steps: range) -> bool:
+        """Whether one stage may hold the constants of all these steps (a single step always may)."""
+        if self.weight_bytes is None or len(steps) == 1:
+            return True
+        return constants_in([network.steps[i] for i in steps]) <= self.weight_bytes
+
+
+class Planner:
+    """Regions of one network at one budget."""
+
+    def __init__(self, network: Network, budget: Budget, effort: Effort) -> None:
+        self.network, self.budget, self.effort = network, budget, effort
+
+    def whole(self, steps: range, slow: bool) -> Placed:
+        """Every operator at once, whole tensors."""
+        return self._placed(steps, slow, tiled=False)
+
+    def streamed(self, steps: range, slow: bool) -> Placed:
+        """Row by row: the greedy order if that fits, else the lowest of it and the searched ones.
+
+        Neither order nor height depends on the budget, only how many are tried does: a larger budget never fits less.
+        """
+        best = self._placed(steps, slow, tiled=True)
+        if self.budget.holds(best):
+            return best
+        for seed in range(3):
+            found = self.search(steps, slow, seed)
+            if found is None:
+                break
+            placed = self._placed(steps, slow, tiled=True, order=found.order)
+            best = min(best, placed, key=lambda p: p.packed.height_bytes)
+            room = self._room()
+            if self.budget.holds(best) or (room is not None and found.peak_bytes > room):
+                break
+        return best
+
+    def search(self, steps: range, slow: bool, seed: int = 0) -> Found | None:
+        """Return the order with the least live bytes that the effort allows."""
+        reload, spill = self._crossing(steps, slow)
+        works = region_works(self.network, steps, reload, spill)
+        entering = entering_region(self.network, steps, reload, spill)
+        effort = Effort(states=self.effort.states, seconds=self.effort.seconds, seed=seed)
+        return find_order(self.network, works, entering, self._room(), effort)
+
+    def _placed(self, steps: range, slow: bool, tiled: bool, order: tuple[int, ...] | None = None) -> Placed:
+        reload, spill = self._crossing(steps, slow)
+        ordered = order_region(self.network, steps, reload, spill, tiled, order)
+        packed = pack_region(self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes)
+        return Placed(steps, ordered, packed, tuple(reload), tuple(spill))
+
+    def _room(self) -> int | None:
+        """Bytes that live tensors may take: whatever is above cannot fit."""
+        capacity = self.budget.capacity_bytes
+        return None if capacity is None else capacity - self.budget.floor_bytes
+
+    def _crossing(self, steps: range, slow: bool) -> tuple[list[int], list[int]]:
+        return self.network.crossing(steps.start, steps.stop) if slow else ([], [])

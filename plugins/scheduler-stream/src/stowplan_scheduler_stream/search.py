@@ -1,0 +1,202 @@
+"""The least live bytes of any order of rows, by the compiled search (`native/order.c`); greedy where it cannot run."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+
+from stowplan.errors import RuntimeFailure
+from stowplan.native.library import NativeLibrary
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.region import SPILL, Work
+
+LIBRARY = NativeLibrary(name="stowplan-stream", folders=(Path(__file__).parent / "native",))
+
+_INTS, _LONGS, _BYTES = (ctypes.POINTER(kind) for kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How hard to look: states remembered per threshold, and seconds in all. `seed` changes which order is met first."""
+
+    states: int = 20_000
+    seconds: float = 0.5
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """An order of works, one entry per unit; its live peak; and a bound that no order can beat."""
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    lower_bound_bytes: int
+
+    @property
+    def proven(self) -> bool:
+        return self.peak_bytes == self.lower_bound_bytes
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("node_count", "tensor_count", "read_count", "firing_count")),
+        ("node_units", _INTS),
+        ("node_output", _INTS),
+        ("node_by_input", _INTS),
+        ("node_accumulator", _LONGS),
+        ("node_first_read", _INTS),
+        ("read_node", _INTS),
+        ("read_tensor", _INTS),
+        ("read_first", _INTS),
+        ("read_low", _INTS),
+        ("read_high", _INTS),
+        ("tensor_rows", _INTS),
+        ("tensor_row_bytes", _LONGS),
+        ("tensor_whole", _INTS),
+        ("row_read", _BYTES),
+        ("start_peak_bytes", ctypes.c_int64),
+    )
+
+
+class _Limits(ctypes.Structure):
+    _fields_ = (
+        ("state_limit", ctypes.c_int64),
+        ("seconds", ctypes.c_double),
+        ("good_enough_bytes", ctypes.c_int64),
+        ("useless_bytes", ctypes.c_int64),
+        ("seed", ctypes.c_uint32),
+        ("from_below", ctypes.c_int32),
+    )
+
+
+class _Result(ctypes.Structure):
+    _fields_ = (
+        ("order", _INTS),
+        ("peak_bytes", ctypes.c_int64),
+        ("lower_bound_bytes", ctypes.c_int64),
+        ("states", ctypes.c_int64),
+    )
+
+
+_SIGNATURES = (("order_search", ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),)
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """Return the compiled search, or None on a machine without a C compiler: then greedy orders have to do."""
+    try:
+        return LIBRARY.load(_SIGNATURES)
+    except RuntimeFailure:
+        return None
+
+
+def find_order(
+    network: Network, works: Sequence[Work], entering: Sequence[int], useless_bytes: int | None, effort: Effort
+) -> Found | None:
+    """Return the best order of a region's works; None when there is no search.
+
+    `entering` are tensors that lie in fast memory when the region starts. The search ends early once it is proven
+    that every order needs more than `useless_bytes`.
+    """
+    native = library()
+    if native is None or not works:
+        return None
+    arrays = _Arrays(network, works, entering)
+    if max(w.units for w in works) > 0xFFFF:
+        return None
+    order = (ctypes.c_int32 * arrays.firings)()
+    result = _Result(order=order)
+    useless = 2**62 if useless_bytes is None else useless_bytes
+    limits = _Limits(effort.states, effort.seconds, 0, useless, effort.seed, 0)
+    problem = arrays.problem()
+    status = native.order_search(ctypes.byref(problem), ctypes.byref(limits), ctypes.byref(result))
+    if status != 0:
+        return None
+    return Found(order=tuple(order), peak_bytes=result.peak_bytes, lower_bound_bytes=result.lower_bound_bytes)
+
+
+class _Arrays:
+    """The search's problem, in flat arrays that stay alive as long as this does."""
+
+    def __init__(self, network: Network, works: Sequence[Work], entering: Sequence[int]) -> None:
+        self.network, self.works = network, works
+        self.firings = sum(work.units for work in works)
+        fast = [*entering, *(work.tensor for work in works if work.step != SPILL)]
+        self.tensors = {tensor: index for index, tensor in enumerate(dict.fromkeys(fast))}
+        self.entering = frozenset(entering)
+        self.spilled = frozenset(work.tensor for work in works if work.step == SPILL)
+        self.read_rows = {tensor: bytearray(network.stuff(tensor).rows) for tensor in self.tensors}
+        self.columns: dict[str, array[int]] = {
+            name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i")
+            for name, kind in _Problem._fields_
+            if kind in (_INTS, _LONGS, _BYTES)
+        }
+        self.nothing = len(self.tensors)
+        for index, work in enumerate(works):
+            self._node(index, work)
+        self._add("node_first_read", len(self.columns["read_node"]))
+        for tensor in self.tensors:
+            self._tensor(tensor)
+        self._add("tensor_rows", max((w.units for w in works), default=1))  # what spills write costs nothing here
+        self._add("tensor_row_bytes", 0)
+        self._add("tensor_whole", 0)
+        self.columns["row_read"].frombytes(bytes(self.columns["tensor_rows"][-1]))
+
+    def problem(self) -> _Problem:
+        found = _Problem(len(self.works), len(self.tensors) + 1, len(self.columns["read_node"]), self.firings)
+        for name, kind in _Problem._fields_:
+            if name in self.columns:
+                column = self.columns[name] or array(self.columns[name].typecode, [0])
+                self.columns[name] = column
+                pointer = ctypes.cast(column.buffer_info()[0], kind)
+                setattr(found, name, pointer)
+        found.start_peak_bytes = sum(self.network.stuff(t).size_bytes for t in self.entering)
+        return found
+
+    def _add(self, column: str, value: int) -> None:
+        self.columns[column].append(value)
+
+    def _node(self, index: int, work: Work) -> None:
+        self._add("node_units", work.units)
+        self._add("node_output", self.nothing if work.step == SPILL else self.tensors[work.tensor])
+        self._add("node_by_input", int(work.by_input))
+        self._add("node_accumulator", work.accumulator_bytes if work.units > 1 else 0)
+        self._add("node_first_read", len(self.columns["read_node"]))
+        for read in work.reads:
+            if read.tensor not in self.tensors:
+                continue
+            rows = self.network.stuff(read.tensor).rows
+            self._add("read_node", index)
+            self._add("read_tensor", self.tensors[read.tensor])
+            self._add("read_first", len(self.columns["read_low"]))
+            self.columns["read_low"].extend(_first_needed(read.first, read.last, rows))
+            high = list(accumulate(read.last, max))
+            self.columns["read_high"].extend([*high, high[-1] if high else 0])
+            wanted = self.read_rows[read.tensor]
+            for first, last in zip(read.first, read.last, strict=True):
+                wanted[first:last] = b"\1" * max(last - first, 0)
+
+    def _tensor(self, tensor: int) -> None:
+        stuff, network = self.network.stuff(tensor), self.network
+        kept = tensor in network.outputs and tensor not in self.spilled
+        dense = kept or (tensor in self.entering and tensor in network.inputs)
+        unit = 1 if dense else stuff.alignment_bytes
+        self._add("tensor_rows", stuff.rows)
+        self._add("tensor_row_bytes", -(-stuff.row_bytes // unit) * unit)
+        self._add("tensor_whole", int(kept))
+        self.columns["row_read"].frombytes(bytes(self.read_rows[tensor]))
+
+
+def _first_needed(first: Sequence[int], last: Sequence[int], rows: int) -> list[int]:
+    """Return, before each unit, the first row that this or a later unit reads; and at the end, none."""
+    found, low = [rows], rows
+    for begin, end in zip(reversed(first), reversed(last), strict=True):
+        low = min(low, begin) if begin < end else low
+        found.append(low)
+    found.reverse()
+    return found
