@@ -33,6 +33,9 @@ class _Way:
 def cut(planner: Planner) -> list[Placed]:
     """Return regions in order. A single step that does not fit is a region too, and left to the caller to refuse."""
     count = len(planner.network.steps)
+    everything = planner.streamed(range(count), slow=True)
+    if planner.budget.holds(everything) and planner.budget.may_join(planner.network, range(count)):
+        return [everything]  # inputs are read once, outputs written once: no way moves less
     ways: list[_Way | None] = [None] * (count + 1)
     ways[0] = _Way(0, 0, 0, 0, 0, None)
     for first in range(count):
