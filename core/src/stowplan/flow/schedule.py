@@ -40,7 +40,8 @@ class Buffer:
 class Node:
     """Fills `output` from `inputs` (buffer indices in the order of the operator's inputs, NONE for constants).
 
-    `operator` is the graph's operator index, or None for a copy from another buffer of the same tensor.
+    `operator` is the graph's operator index, or None for a copy from another buffer of the same tensor, or, without
+    inputs, for the arrival of a streamed model input's rows from outside.
     `units` is how many units make it complete: rows of the output, or rows of the input when `by_input`; such a node
     keeps partial sums in the buffer `accumulator` between firings, or has NONE and runs all its units in one firing.
     """

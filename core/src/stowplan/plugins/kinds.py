@@ -88,11 +88,16 @@ class ScheduleOptions:
     """What a scheduler may be asked beside graph and target.
 
     `weights_reserved_bytes` at the start of the fast pool are not the scheduler's to use. No stage may hold operators
-    with more than `stage_weight_bytes` of constants together, unless a single one has more.
+    with more than `stage_weight_bytes` of constants together, unless a single one has more. The rows of
+    `streamed_inputs` (tensor indices) arrive while the plan runs and never lie in memory as a whole. With `thorough` a
+    scheduler looks for the least memory rather than for the first schedule that fits; it may take `time_limit_s`.
     """
 
     weights_reserved_bytes: int = 0
     stage_weight_bytes: int | None = None
+    streamed_inputs: tuple[int, ...] = ()
+    thorough: bool = False
+    time_limit_s: float | None = None
 
 
 class Scheduler(Offer, Protocol):
