@@ -60,22 +60,19 @@ class Planner:
 
     def search(self, steps: range, slow: bool, seed: int = 0) -> Found | None:
         """Return the order with the least live bytes that the effort allows."""
-        reload, spill = self._crossing(steps, slow)
-        works = region_works(self.network, steps, reload, spill)
-        entering = entering_region(self.network, steps, reload, spill)
+        crossing = self.network.crossing(steps, slow)
+        works = region_works(self.network, steps, crossing)
+        entering = entering_region(self.network, steps, crossing)
         effort = Effort(states=self.effort.states, seconds=self.effort.seconds, seed=seed)
         return find_order(self.network, works, entering, self._room(), effort)
 
     def _placed(self, steps: range, slow: bool, tiled: bool, order: tuple[int, ...] | None = None) -> Placed:
-        reload, spill = self._crossing(steps, slow)
-        ordered = order_region(self.network, steps, reload, spill, tiled, order)
+        crossing = self.network.crossing(steps, slow)
+        ordered = order_region(self.network, steps, crossing, tiled, order)
         packed = pack_region(self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes)
-        return Placed(steps, ordered, packed, tuple(reload), tuple(spill))
+        return Placed(steps, ordered, packed, crossing)
 
     def _room(self) -> int | None:
         """Bytes that live tensors may take: whatever is above cannot fit."""
         capacity = self.budget.capacity_bytes
         return None if capacity is None else capacity - self.budget.floor_bytes
-
-    def _crossing(self, steps: range, slow: bool) -> tuple[list[int], list[int]]:
-        return self.network.crossing(steps.start, steps.stop) if slow else ([], [])

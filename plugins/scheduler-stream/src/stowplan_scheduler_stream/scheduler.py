@@ -25,7 +25,7 @@ PART = Effort(states=2_000, seconds=60.0)
 
 def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) -> Schedule:
     """Return a schedule for the target, the simplest that fits. Raises `DoesNotFit` with the cause."""
-    network = Network(graph, target.fast.alignment_bytes)
+    network = Network(graph, target.fast.alignment_bytes, options.streamed_inputs)
     budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes, options.stage_weight_bytes)
     planner = Planner(network, budget, WHOLE)
     steps = range(len(network.steps))
