@@ -232,17 +232,25 @@ class Layout:
         return Units(self.forms[output].rows)
 
     def _accumulates(self, operator: Operator) -> bool:
-        """A pool or mean over the whole height of one image can take its input row by row."""
-        if operator.kind not in ("average_pool_2d", "mean") or not self.graph.is_activation(operator.inputs[0]):
+        """A pool, mean or depthwise convolution over the whole height of one image can take its input row by row.
+
+        It does where its sums take less memory than the rows that would have to wait for each other.
+        """
+        kinds = ("average_pool_2d", "mean", "depthwise_conv_2d")
+        if operator.kind not in kinds or not self.graph.is_activation(operator.inputs[0]):
             return False
-        shape = self.graph.tensors[operator.inputs[0]].shape
-        n, height, _, _ = nhwc(shape)
-        if n != 1 or height == 1 or len(shape) < 3:
+        source, output = self.graph.tensors[operator.inputs[0]], self.graph.tensors[operator.outputs[0]]
+        n, height, _, _ = nhwc(source.shape)
+        if source.dtype not in ("int8", "float32") or n != 1 or height == 1 or len(source.shape) < 3:
+            return False
+        if output.elements * 4 >= source.size_bytes:
             return False
         if operator.kind == "mean":
-            axis = len(shape) - 3
-            return axis in operator.integers("axes")
+            return len(source.shape) - 3 in operator.integers("axes")
         pads = (operator.integer("pad_top"), operator.integer("pad_bottom"))
+        if operator.kind == "depthwise_conv_2d":
+            plain = source.dtype == "int8" and operator.integer("dilation_h") == 1
+            return plain and pads == (0, 0) and self.graph.tensors[operator.inputs[1]].shape[1] == height
         return operator.integer("kernel_h") == height and pads == (0, 0)
 
     def _vector_bytes(self, operator: Operator) -> int:
