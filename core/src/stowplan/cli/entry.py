@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ COMMANDS = {
     "run": ("run_command", "run a plan here, exactly as the device will"),
     "plugins": ("plugins_command", "what is installed, and whether it works"),
 }
+GARBAGE_THRESHOLD = 50_000
+"""A command makes tens of thousands of nouns and hardly a cycle: by default looking for cycles takes a tenth of it."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -27,6 +30,7 @@ FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENO
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused, 2 usage, 3 an internal fault."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
     arguments = list(sys.argv[1:] if argv is None else argv)
     _tolerate_any_text()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -142,7 +141,7 @@ class Host:
         for plugin in self.plugins:
             if plugin.state != "ok" and plugin.entry in (name, f"{kind}-{name}"):
                 return f'{kind} "{name}" is installed ({plugin.title}) but {plugin.state}: {plugin.reason}'
-        near = difflib.get_close_matches(name, names, n=1)
+        near = _close_matches(name, names, n=1)
         there = f"installed are {', '.join(names)}." if names else "none is installed."
         guess = f" Did you mean {near[0]}?" if near else ""
         return f'no {kind} "{name}": {there}{guess}{how_to_install(kind, name)}'
@@ -206,7 +205,7 @@ class Host:
         if fitting is not None:
             renamed = model.path.with_suffix(fitting.suffixes[0]).name
             return f"{message} Its content looks like {fitting.name}: rename it to {renamed}."
-        near = difflib.get_close_matches(model.path.suffix.lower(), suffixes, n=1, cutoff=0.5)
+        near = _close_matches(model.path.suffix.lower(), suffixes, n=1, cutoff=0.5)
         return f"{message} Did you mean {model.path.with_suffix(near[0]).name}?" if near else message
 
     def _notify(self, plugin: Plugin, name: str, facts: Mapping[str, object]) -> None:
@@ -288,8 +287,15 @@ def _check_names(module: ModuleType, manager: PluginManager) -> None:
     for caller in manager.get_hookcallers(manager.get_plugin(module.__name__)) or ():
         if caller.has_spec() or all(implementation.optionalhook for implementation in caller.get_hookimpls()):
             continue
-        near = difflib.get_close_matches(caller.name, [n for n in known if n != caller.name], n=1)
+        near = _close_matches(caller.name, [n for n in known if n != caller.name], n=1)
         raise BrokenPluginError(f"{caller.name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
     for name, function in vars(module).items():
         if name.startswith(PROJECT + "_") and name in known and not hasattr(function, f"{PROJECT}_impl"):
             raise BrokenPluginError(f"{name} is not marked with @hook, so it would never be called")
+
+
+def _close_matches(*arguments: Any, **options: Any) -> list[str]:
+    """As `difflib.get_close_matches`, which only a message about a wrong name needs to import."""
+    import difflib
+
+    return difflib.get_close_matches(*arguments, **options)

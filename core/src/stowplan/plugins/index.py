@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -75,6 +74,8 @@ def save(path: Path, search_path: list[str], plugins: Iterable[Plugin]) -> None:
         "plugins": [asdict(plugin) for plugin in plugins],
     }
     with suppress(OSError):
+        import tempfile  # only when the index is written
+
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".plugins-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
