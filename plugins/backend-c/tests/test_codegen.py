@@ -13,13 +13,13 @@ import pytest
 
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import PlanError, UsageError
+from stowplan.native.toolchain import find_compiler
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import read_plan
 from stowplan.plugins.kinds import SourceOptions
 from stowplan_backend_c import CBackend
 from stowplan_backend_c.amalgam import amalgamate, pruned
 from stowplan_backend_c.codegen import checked_name, safe_name
-from stowplan_backend_c.toolchain import find_compiler
 from tiny_plans import averaging_plan, copying_plan
 
 STRICT = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-ffp-contract=off")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stowplan.build.pipeline import CompileRequest, compile_model
+from stowplan.native.toolchain import find_compiler
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import read_plan
-from stowplan_backend_c.toolchain import find_compiler
 from tiny_plans import averaging_plan, copying_plan
 
 HERE = Path(__file__).parent

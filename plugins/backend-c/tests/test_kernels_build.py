@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stowplan.native.toolchain import find_compiler
 from stowplan.planfile.kinds import NODE_KINDS
-from stowplan_backend_c.toolchain import find_compiler
 
 RUNTIME = Path(__file__).parents[1] / "src" / "stowplan_backend_c" / "runtime"
 SOURCES = [str(path) for path in sorted(RUNTIME.glob("stow_k*.c"))]

@@ -6,15 +6,14 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from stowplan.errors import RuntimeFailure
+from stowplan.native.toolchain import find_compiler
 from stowplan_backend_c import CBackend
-from stowplan_backend_c.library import host_library, rebuilt_library
-from stowplan_backend_c.toolchain import find_compiler
+from stowplan_backend_c.library import LIBRARY
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses a shell script as the compiler")
 
@@ -41,46 +40,46 @@ def calls(script: Path) -> int:
 
 
 def test_the_second_call_finds_what_the_first_built(quick_compiler: Path) -> None:
-    first = host_library()
-    assert host_library() == first
+    first = LIBRARY.path()
+    assert LIBRARY.path() == first
     assert calls(quick_compiler) == 1
     assert "-ffp-contract=off" in first.read_text()
 
 
 def test_another_compiler_or_option_is_another_library(quick_compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = host_library()
+    first = LIBRARY.path()
     quick_compiler.write_text(quick_compiler.read_text() + "\n# changed\n")
-    second = host_library()
+    second = LIBRARY.path()
     monkeypatch.setenv("CC", f"{quick_compiler} -m64")
-    third = host_library()
+    third = LIBRARY.path()
     assert len({first, second, third}) == 3
     assert "-m64" in third.read_text()
 
 
 def test_folder_and_library_are_private(quick_compiler: Path) -> None:
-    library = host_library()
+    library = LIBRARY.path()
     for path in (library, library.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert [path.name for path in library.parent.iterdir()] == [library.name]
 
 
 def test_a_library_that_others_may_write_to_is_not_loaded(quick_compiler: Path) -> None:
-    library = host_library()
+    library = LIBRARY.path()
     library.chmod(0o777)
-    assert host_library() == library
+    assert LIBRARY.path() == library
     assert calls(quick_compiler) == 2
     assert stat.S_IMODE(library.stat().st_mode) == 0o700
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(quick_compiler: Path) -> None:
-    folder = host_library().parent
+    folder = LIBRARY.path().parent
     folder.chmod(0o777)
-    assert host_library().parent != folder
+    assert LIBRARY.path().parent != folder
 
 
 def test_a_damaged_library_is_built_again(quick_compiler: Path) -> None:
-    library = host_library()
-    assert rebuilt_library(library) == library
+    library = LIBRARY.path()
+    assert LIBRARY.rebuilt(library) == library
     assert calls(quick_compiler) == 2
 
 
@@ -88,8 +87,8 @@ def test_a_compiler_that_fails_is_one_line_with_its_first_error(
     quick_compiler: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick_compiler.write_text("#!/bin/sh\necho 'note: hello' >&2\necho 'x.c:1: error: no luck' >&2\nexit 1\n")
-    with pytest.raises(RuntimeFailure, match=r"fakecc could not build the C runtime: x.c:1: error: no luck$"):
-        host_library()
+    with pytest.raises(RuntimeFailure, match=r"fakecc could not build stow: x.c:1: error: no luck$"):
+        LIBRARY.path()
     assert list((Path(os.environ["STOWPLAN_CACHE_DIR"]) / "native").iterdir()) == []
 
 
@@ -112,23 +111,13 @@ def test_a_cc_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_many_processes_at_once_end_up_with_one_sound_library(quick_compiler: Path) -> None:
-    code = "from stowplan_backend_c.library import host_library; print(host_library())"
+    code = "from stowplan_backend_c.library import LIBRARY; print(LIBRARY.path())"
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(6)]
     found = {process.communicate(timeout=120)[0].strip() for process in running}
     assert len(found) == 1
     library = Path(found.pop())
     assert library.stat().st_size > 0
     assert [path.name for path in library.parent.iterdir()] == [library.name]
-
-
-def test_a_warm_start_takes_less_than_five_milliseconds(quick_compiler: Path) -> None:
-    host_library()
-    times = []
-    for _ in range(20):
-        start = time.process_time()
-        host_library()
-        times.append(time.process_time() - start)
-    assert min(times) < 0.005
 
 
 def test_importing_the_plugin_imports_neither_ctypes_nor_numpy() -> None:

@@ -26,7 +26,7 @@ class CBackend:
 
     def available(self) -> Availability:
         from stowplan.errors import RuntimeFailure
-        from stowplan_backend_c.toolchain import find_compiler
+        from stowplan.native.toolchain import find_compiler
 
         try:
             find_compiler()

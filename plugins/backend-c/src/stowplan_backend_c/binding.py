@@ -5,10 +5,8 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from stowplan.errors import RuntimeFailure
-from stowplan_backend_c.library import host_library, rebuilt_library
+from stowplan_backend_c.library import LIBRARY
 
 _POINTER = ctypes.c_void_p
 _SIGNATURES: tuple[tuple[str, type | None, tuple[type, ...]], ...] = (
@@ -49,25 +47,4 @@ class Runtime:
 @lru_cache(maxsize=1)
 def runtime() -> Runtime:
     """Return the host library, compiled first if need be. Raises `RuntimeFailure` when that is not possible."""
-    path = host_library()
-    try:
-        return Runtime(_load(path))
-    except (OSError, AttributeError):
-        # A cut-off file from a full disk, say: what can be made again is made again.
-        return _second_try(rebuilt_library(path))
-
-
-def _second_try(path: Path) -> Runtime:
-    try:
-        return Runtime(_load(path))
-    except (OSError, AttributeError) as err:
-        raise RuntimeFailure(f"the C runtime was built but cannot be loaded: {err}") from err
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
-    for name, result, arguments in _SIGNATURES:
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = list(arguments)
-    return library
+    return Runtime(LIBRARY.load(_SIGNATURES))

@@ -10,14 +10,7 @@ from pathlib import Path
 
 from stowplan.errors import RuntimeFailure
 
-FLAGS = (
-    "-std=c11",
-    "-O2",
-    "-shared",
-    # A fused multiply-add rounds once where the source says twice: floats would depend on how rows were split.
-    "-ffp-contract=off",
-    "-DSTOW_COUNTERS=1",
-)
+FLAGS = ("-std=c11", "-O2", "-shared")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +37,7 @@ def find_compiler() -> Compiler:
 
 
 def flags() -> tuple[str, ...]:
-    """Return the options with which the host library is built."""
+    """Return the options that make a shared library."""
     return FLAGS if sys.platform == "win32" else (*FLAGS, "-fPIC")
 
 
