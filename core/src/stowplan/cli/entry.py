@@ -6,11 +6,13 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 
 from stowplan.errors import StowplanError, UsageError
 from stowplan.version import VERSION
+
+TYPE_CHECKING = False  # a warm `compile` cannot afford `typing`, `contextlib` and `collections`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "compile": ("compile_command", "fit a model into memory, prove the plan, write it"),
@@ -75,6 +77,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if arguments[0] not in COMMANDS:
         raise UsageError(_unknown(arguments[0]))
+    if arguments[0] == "compile" and _is_warm(arguments):
+        return 0
     from importlib import import_module
 
     from stowplan.cli.options import Parser
@@ -83,8 +87,17 @@ def _dispatch(arguments: list[str]) -> int:
     command = import_module(f"stowplan.cli.{module}")
     parser = Parser(prog=f"stowplan {arguments[0]}", description=summary[0].upper() + summary[1:] + ".")
     command.configure(parser)
-    code: int = command.run(parser.parse_args(arguments[1:]))
+    parsed = parser.parse_args(arguments[1:])
+    parsed.words = tuple(arguments)  # as they were typed: what a warm start recognises
+    code: int = command.run(parsed)
     return code
+
+
+def _is_warm(arguments: list[str]) -> bool:
+    """Say whether nothing has changed since the same command succeeded; then its report is printed already."""
+    from stowplan.cli.warm import answer
+
+    return answer(arguments)
 
 
 def _overview() -> str:
@@ -134,11 +147,15 @@ def _debugging() -> bool:
 def _tolerate_any_text() -> None:
     """Let names that the terminal's encoding lacks come out escaped instead of ending the command."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # a stream put there by a test has no such method
+        try:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        except (AttributeError, ValueError):  # a stream put there by a test has no such method
+            continue
 
 
 def _silence_stdout() -> None:
     """Point standard output elsewhere, or the interpreter complains once more when it flushes at exit."""
+    from contextlib import suppress
+
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

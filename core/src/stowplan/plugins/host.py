@@ -60,7 +60,7 @@ class Host:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._records: dict[str, Mapping[tuple[str, str], Any]] = {}
-        self._told: set[str] = set()
+        self._told: dict[str, None] = {}
 
     def importers(self) -> Mapping[str, Importer]:
         return self._offers("importer")
@@ -93,6 +93,20 @@ class Host:
             both = ", ".join(f"{o.name} ({p.title})" for p, o in matches)
             raise PluginError(f"{model.name}: several importers read it: {both}. Uninstall or block all but one.")
         return importers[matches[0][1].name]
+
+    def offered(self, kind: str, name: str = "") -> tuple[tuple[Plugin, Offer], ...]:
+        """Return who offers what of a kind, or of one name, without importing anybody."""
+        return tuple((p, o) for p, o in self._offered(kind) if not name or o.name == name)
+
+    @property
+    def observed(self) -> bool:
+        """Whether some plugin wants to be told of events."""
+        return any(plugin.state == "ok" and plugin.observes for plugin in self.plugins)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was said on standard error so far, for those who replay a build."""
+        return tuple(self._told)
 
     def provider_version(self, kind: str, name: str) -> str:
         """Return `distribution version` of the plugin that offers a record, without importing it."""
@@ -172,7 +186,11 @@ class Host:
 
     def _examine(self, entry: Entry, admitted: bool) -> Plugin:
         facts: dict[str, Any] = dict(
-            entry=entry.name, module=entry.module, provider=entry.provider, version=entry.version
+            entry=entry.name,
+            module=entry.module,
+            provider=entry.provider,
+            version=entry.version,
+            requires=entry.requires,
         )
         if not admitted:
             return Plugin(**facts, state="blocked", reason="left out by STOWPLAN_PLUGINS or STOWPLAN_PLUGINS_BLOCK")
@@ -224,7 +242,7 @@ class Host:
 
     def _warn(self, line: str) -> None:
         if line not in self._told:
-            self._told.add(line)
+            self._told[line] = None
             print(f"Warning: {line}", file=sys.stderr)
 
 
