@@ -20,6 +20,8 @@ COMMANDS = {
     "inspect": ("inspect_command", "read a model or a plan back"),
     "codegen": ("codegen_command", "write C for firmware from a plan"),
     "run": ("run_command", "run a plan here, exactly as the device will"),
+    "accelerate": ("accelerate_command", "what an accelerator really takes of a model"),
+    "profile": ("profile_command", "where a model's time goes, operator by operator"),
     "plugins": ("plugins_command", "what is installed, and whether it works"),
 }
 GARBAGE_THRESHOLD = 50_000
@@ -101,7 +103,7 @@ def _is_warm(arguments: list[str]) -> bool:
 
 
 def _overview() -> str:
-    rows = "\n".join(f"  {name:<9} {summary}" for name, (_, summary) in COMMANDS.items())
+    rows = "\n".join(f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items())
     return (
         "usage: stowplan COMMAND ...\n\nFits neural networks into small memories.\n\n"
         f"{rows}\n\n  stowplan COMMAND --help says more; stowplan --version, the version.\n"
