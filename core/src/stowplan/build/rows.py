@@ -257,9 +257,9 @@ class Layout:
         """A pool or mean over the whole height of one image can take its input row by row."""
         if operator.kind not in ("average_pool_2d", "mean") or not self.graph.is_activation(operator.inputs[0]):
             return False
-        shape = self.graph.tensors[operator.inputs[0]].shape
+        shape, dtype = (getattr(self.graph.tensors[operator.inputs[0]], name) for name in ("shape", "dtype"))
         n, height, _, _ = nhwc(shape)
-        if n != 1 or height == 1 or len(shape) < 3:
+        if dtype not in ("int8", "float32") or n != 1 or height == 1 or len(shape) < 3:
             return False
         if operator.kind == "mean":
             axis = len(shape) - 3

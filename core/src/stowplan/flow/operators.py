@@ -207,7 +207,9 @@ KINDS: Mapping[str, Kind] = {
             )
         ),
         *(
-            Kind(name=name, inputs="x y", output="z bool (broadcast)", formula=f"z = x is {name.replace('_', ' ')} to y")
+            Kind(
+                name=name, inputs="x y", output="z bool (broadcast)", formula=f"z = x is {name.replace('_', ' ')} to y"
+            )
             for name in COMPARISONS
         ),
         *(Kind(name=name, inputs="x y", output="z bool (broadcast)", formula=f"z = {name}(x, y)") for name in LOGICAL),
@@ -244,9 +246,7 @@ KINDS: Mapping[str, Kind] = {
             attributes=("axis",),
         ),
         Kind(name="log_softmax", inputs="x", output="y", formula="y = x - max - log(sum of exp(x - max)), last axis"),
-        Kind(
-            name="l2_normalization", inputs="x", output="y", formula="y = x / square root of sum of x^2, last axis"
-        ),
+        Kind(name="l2_normalization", inputs="x", output="y", formula="y = x / square root of sum of x^2, last axis"),
         Kind(
             name="resize_bilinear",
             inputs="x[N,H,W,C]",
