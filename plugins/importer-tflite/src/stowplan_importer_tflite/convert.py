@@ -43,8 +43,9 @@ class Walk:
         if index < 0:
             return None
         if index >= len(self.subgraph.tensors):
-            return self.added[index - len(self.subgraph.tensors)]
-        value = resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
+            value = self.added[index - len(self.subgraph.tensors)]
+        else:
+            value = resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
         data = self.known.get(index)
         return value if data is None else value._replace(data=memoryview(data))
 

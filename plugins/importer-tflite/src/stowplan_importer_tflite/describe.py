@@ -10,12 +10,14 @@ from stowplan_importer_tflite.binding import stated_shape
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.load import general_reasons, unique_names
 from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
+from stowplan_importer_tflite.prepare import prepare
 from stowplan_importer_tflite.schema import VERSION
 
 
 def describe(model: Model) -> Description:
     """Return the facts about the first subgraph. Raises `ModelError` when the file does not parse."""
-    file = parse(model)
+    with reading(model.name):
+        file = prepare(parse(model))
     main = file.subgraphs[0]
     names = unique_names(main)
     wrong = check_order(main)

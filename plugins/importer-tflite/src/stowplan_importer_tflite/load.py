@@ -14,6 +14,7 @@ from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
+from stowplan_importer_tflite.prepare import prepare
 from stowplan_importer_tflite.site import ANYTHING, WAY_OUT, Conversion, Refusal, resolve
 
 GROUPS_SHOWN = 12
@@ -23,10 +24,11 @@ SUPPORTED = f"Supported are {', '.join(LOWERINGS)}, in int8 (per tensor or per c
 
 def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """Return the model's graph; see the Importer protocol for what is raised."""
-    file = parse(model)
+    with reading(model.name):
+        file = prepare(parse(model))
     main = file.subgraphs[0]
     wrong = check_order(main)
-    if wrong and len(file.subgraphs) == 1:  # several are refused below, by name
+    if wrong:
         raise ModelError(f"{model.name}: damaged: {wrong}. Convert the model again")
     names = unique_names(main)
     binding = bind(model.name, file, names, input_shapes)
@@ -34,6 +36,12 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         converted = convert(main, binding.shapes)
     refuse(model.name, file, converted)
     return _Assembly(main, names, converted).graph(PurePath(model.name).stem, file, binding)
+
+
+def other_entries(file: FileModel) -> list[str]:
+    """Return a note for each signature whose subgraph is not the first one."""
+    keys = [shown(signature.key) for signature in file.signatures if signature.subgraph != 0]
+    return [f"signature {key} left out: it enters another subgraph than the first" for key in keys[:INDICES_SHOWN]]
 
 
 def unique_names(subgraph: FileSubgraph) -> tuple[str, ...]:
@@ -68,9 +76,6 @@ def refuse(model_name: str, file: FileModel, converted: Converted) -> None:
 def general_reasons(file: FileModel) -> list[str]:
     """Return what is unsupported about the file as a whole."""
     reasons = []
-    if len(file.subgraphs) > 1:
-        names = ", ".join(shown(subgraph.name) for subgraph in file.subgraphs[:INDICES_SHOWN])
-        reasons.append(f"{len(file.subgraphs)} subgraphs ({names}); one would be supported")
     main = file.subgraphs[0]
     read = {tensor for operator in main.operators for tensor in operator.inputs}
     copied = [t for t in main.outputs if t in main.inputs or main.tensors[t].data is not None]
@@ -136,7 +141,7 @@ class _Assembly:
             outputs=outputs,
             constants=self.constants,
             signatures=signatures,
-            notes=(*binding.notes, *stale),
+            notes=(*binding.notes, *stale, *other_entries(file)),
         )
 
     def signatures(self, file: FileModel, exits: Mapping[int, int]) -> tuple[tuple[Signature, ...], list[str]]:
@@ -210,7 +215,8 @@ class _Assembly:
         if known is not None:
             constant = self.digest(-1 - index, memoryview(known))
         elif value.data is not None:
-            constant = self.digest(self.subgraph.tensors[index].buffer, value.data)
+            buffer = self.subgraph.tensors[index].buffer
+            constant = self.digest(buffer if buffer >= 0 else -1 - index, value.data)
         return Tensor(
             name=name, shape=value.shape, dtype=value.dtype, quantization=value.quantization, constant=constant
         )

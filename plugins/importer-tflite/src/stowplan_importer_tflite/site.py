@@ -19,7 +19,7 @@ MAX_RESCALE = 2.0**30
 """TFLite Micro's multiplier cannot express more; a sound model stays far below 1."""
 
 WAY_OUT = {
-    "uint8": "uint8 is the legacy quantization; convert the model again with int8",
+    "uint8": "uint8 without a scale; convert the model again with int8",
     "int16": "int16 activations; convert the model again with int8 activations",
     "float16": "float16 activations; convert the model again in float32 or int8",
 }

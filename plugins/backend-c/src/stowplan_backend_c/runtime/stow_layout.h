@@ -293,6 +293,7 @@ enum stow_kinds {
     STOW_KIND_POOL_INT = 51,
     STOW_KIND_ADD_INT = 52,
     STOW_KIND_MUL_INT = 53,
+    STOW_KIND_SOFTMAX_S16 = 54,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
@@ -1146,6 +1147,17 @@ enum stow_mul_int_params {
     STOW_MUL_INT_PARAMS
 };
 
+/* softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x) */
+enum stow_softmax_s16_params {
+    STOW_SOFTMAX_S16_DEPTH,
+    STOW_SOFTMAX_S16_INPUT_BYTES,
+    STOW_SOFTMAX_S16_MULTIPLIER,
+    STOW_SOFTMAX_S16_SHIFT,
+    STOW_SOFTMAX_S16_EXP, /* constant */
+    STOW_SOFTMAX_S16_INVERSE, /* constant */
+    STOW_SOFTMAX_S16_PARAMS
+};
+
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
@@ -1305,6 +1317,9 @@ enum stow_mul_int_params {
 #endif
 #ifndef STOW_WITH_MUL_INT
 #define STOW_WITH_MUL_INT 1
+#endif
+#ifndef STOW_WITH_SOFTMAX_S16
+#define STOW_WITH_SOFTMAX_S16 1
 #endif
 
 #endif
