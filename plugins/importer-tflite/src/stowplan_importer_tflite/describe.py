@@ -22,7 +22,7 @@ def describe(model: Model) -> Description:
     names = unique_names(main)
     wrong = check_order(main)
     with reading(model.name):
-        converted = convert(main, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
+        converted = convert(file.subgraphs, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
     constants = {t: main.tensors[t] for operator in main.operators for t in operator.inputs if t >= 0}
     return Description(
         format="tflite",

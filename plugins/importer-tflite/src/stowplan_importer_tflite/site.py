@@ -75,7 +75,7 @@ class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own.
 
     `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
-    operators, or for a constant in another form.
+    operators, or for a constant in another form. `keep` says what a variable input holds afterwards.
     """
 
     kind: str
@@ -84,6 +84,7 @@ class Site(NamedTuple):
     table: Table | None
     outputs: tuple[Value, ...]
     new: NewTensor
+    keep: Callable[[int, Value], None]
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""

@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 #define STOW_VERSION_MAJOR 1
-#define STOW_VERSION_MINOR 0
-#define STOW_KNOWN_FLAGS 15
+#define STOW_VERSION_MINOR 1
+#define STOW_KNOWN_FLAGS 31
 
 /* The first 144 bytes of a plan. */
 typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed */
+    uint32_t flags; /* 1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -185,11 +185,23 @@ _Static_assert(sizeof(stow_port) == 4, "plan layout");
 _Static_assert(offsetof(stow_port, tensor) == 0, "plan layout");
 _Static_assert(offsetof(stow_port, buffer) == 2, "plan layout");
 
+/* What a run leaves to the next: at its end the bytes of one buffer go to another, where the next run reads them. */
+typedef struct stow_state {
+    uint16_t before; /* buffer that a run reads; contiguous */
+    uint16_t after; /* buffer that a run fills; contiguous, and as large */
+    uint32_t initial; /* what the first run reads, a constant outside all blocks; 4294967295 for zeros */
+} stow_state;
+_Static_assert(sizeof(stow_state) == 8, "plan layout");
+_Static_assert(offsetof(stow_state, before) == 0, "plan layout");
+_Static_assert(offsetof(stow_state, after) == 2, "plan layout");
+_Static_assert(offsetof(stow_state, initial) == 4, "plan layout");
+
 enum stow_flags {
     STOW_FLAG_XIP = 1,
     STOW_FLAG_PROVEN = 2,
     STOW_FLAG_NAMES = 4,
     STOW_FLAG_COMPRESSED = 8,
+    STOW_FLAG_STATE = 16,
 };
 
 enum stow_sections {
@@ -208,6 +220,7 @@ enum stow_sections {
     STOW_SECTION_STRINGS = 13,
     STOW_SECTION_WEIGHTS = 14,
     STOW_SECTION_PROVENANCE = 15,
+    STOW_SECTION_STATES = 16,
 };
 
 enum stow_dtypes {

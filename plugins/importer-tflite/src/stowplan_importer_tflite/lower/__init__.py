@@ -66,6 +66,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "ZEROS_LIKE": shapes.zeros_like,
     "RANGE": shapes.range_,
     "GATHER": sampling.gather,
+    "GATHER_ND": sampling.gather_nd,
     "MIRROR_PAD": sampling.mirror_pad,
     "PADV2": sampling.pad_v2,
     "RESIZE_BILINEAR": sampling.resize_bilinear,
