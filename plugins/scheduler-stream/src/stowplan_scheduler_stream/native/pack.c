@@ -14,6 +14,7 @@ typedef struct portfolio {
     int64_t rounds;
     int64_t ejections, valleys; /* runs of each */
     double in_ejection, in_valley; /* seconds spent */
+    int fit_for_valleys;
 } portfolio;
 
 /* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
@@ -70,7 +71,7 @@ static void eject_once(portfolio *p)
     }
 }
 
-/* A height that was searched to the end without a result raises the bound; with a block both its places count. */
+/* A height that was searched to the end without a result raises the bound. */
 static void search_valleys_once(portfolio *p)
 {
     search *s = p->s;
@@ -79,9 +80,10 @@ static void search_valleys_once(portfolio *p)
     valley_result found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
     if (found == VALLEY_FOUND) {
         search_keep(s, shift, PACK_VALLEY);
-    } else if (found == VALLEY_NONE && s->q->block_alignment == 0 && height >= s->lower) {
+    } else if (found == VALLEY_NONE && s->block_end == 0 && height >= s->lower) {
         s->lower = align_up(height + 1, s->unit);
     }
+    p->fit_for_valleys = found != VALLEY_UNFIT;
 }
 
 static int search_on(portfolio *p)
@@ -90,7 +92,7 @@ static int search_on(portfolio *p)
     p->v = valley_new(p->s);
     double now = search_now();
     while (p->e && p->v && !done(p) && now < p->s->deadline) {
-        double *spent = p->in_valley < p->in_ejection ? &p->in_valley : &p->in_ejection;
+        double *spent = p->fit_for_valleys && p->in_valley < p->in_ejection ? &p->in_valley : &p->in_ejection;
         if (spent == &p->in_valley) {
             search_valleys_once(p);
         } else {
@@ -117,7 +119,7 @@ static void take_hint(search *s)
 
 static int64_t run(search *s, int64_t *offsets, pack_report *report)
 {
-    portfolio p = {.s = s, .goal = s->q->goal_bytes};
+    portfolio p = {.s = s, .goal = s->q->goal_bytes, .fit_for_valleys = 1};
     take_hint(s);
     if (!(done(&p) && s->best_height >= 0) && !greedy_all(s)) {
         return PACK_NO_MEMORY;

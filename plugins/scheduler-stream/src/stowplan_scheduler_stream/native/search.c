@@ -97,18 +97,20 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* The live peak, and the unit in which heights can differ. */
+/* The live peak, the unit in which heights can differ, and the least that each box alone needs. */
 static void measure(search *s, const moment *list, int32_t count)
 {
     const pack_problem *q = s->q;
-    int64_t alive = s->floor, peak = s->floor, unit = s->floor;
+    int64_t alive = s->floor, peak = s->floor, unit = s->floor, alone = s->floor;
     for (int32_t i = 0; i < count; i++) {
         alive += list[i].change;
         peak = alive > peak ? alive : peak;
     }
     for (int32_t i = 0; i < q->count; i++) {
         int64_t end = q->pinned[i] >= 0 ? q->pinned[i] + q->size[i] : 0;
+        int64_t least = end > 0 ? end : align_up(s->floor, q->alignment[i]) + q->size[i];
         s->block_end = end > s->block_end ? end : s->block_end;
+        alone = least > alone ? least : alone;
         unit = common_divisor(common_divisor(unit, q->size[i]), end > 0 ? end : q->alignment[i]);
     }
     if (s->block_end > 0) {
@@ -116,7 +118,7 @@ static void measure(search *s, const moment *list, int32_t count)
     }
     s->unit = unit > 0 ? unit : 1;
     s->live_peak = peak;
-    s->lower = align_up(peak > s->block_end ? peak : s->block_end, s->unit);
+    s->lower = align_up(peak > alone ? peak : alone, s->unit);
 }
 
 /* Counts the pairs alive together or writes them down: with the list of those alive, only real pairs are looked at. */

@@ -52,8 +52,9 @@ ejector *ejection_new(search *s);
 void ejection_free(ejector *e);
 int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget);
 
-/* Exhaustive search at a height, cut off after `budget` nodes. */
-typedef enum valley_result { VALLEY_NONE, VALLEY_FOUND, VALLEY_CUT } valley_result;
+/* Exhaustive search at a height, cut off after `budget` nodes; unfit for pinned boxes that do not hang from above.
+ * Nothing is put on top of pinned boxes, so only without any does NONE mean that there is no placement. */
+typedef enum valley_result { VALLEY_NONE, VALLEY_FOUND, VALLEY_CUT, VALLEY_UNFIT } valley_result;
 typedef struct valley valley;
 valley *valley_new(search *s);
 void valley_free(valley *v);

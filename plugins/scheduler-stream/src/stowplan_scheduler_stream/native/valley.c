@@ -98,12 +98,18 @@ static int number_steps(valley *v)
     return 1;
 }
 
-/* Counting sort of the boxes of free choice by a stretch. */
+/* Boxes to be stacked: not pinned, and not without bytes or life, which take no room. */
+static int stacks(const valley *v, int32_t box)
+{
+    return v->s->q->pinned[box] < 0 && v->s->q->size[box] > 0 && v->first[box] < v->last[box];
+}
+
+/* Counting sort of the boxes to be stacked by a stretch. */
 static void sort_by(const valley *v, const int32_t *key, int32_t *boxes, int32_t *begins)
 {
     const pack_problem *q = v->s->q;
     for (int32_t i = 0; i < q->count; i++) {
-        begins[key[i] + 1] += q->pinned[i] < 0;
+        begins[key[i] + 1] += stacks(v, i);
     }
     for (int32_t t = 0; t <= v->steps; t++) {
         begins[t + 1] += begins[t];
@@ -111,7 +117,7 @@ static void sort_by(const valley *v, const int32_t *key, int32_t *boxes, int32_t
     int32_t at = 0;
     for (int32_t t = 0; t <= v->steps; t++) {
         for (int32_t i = 0; i < q->count && at < begins[t + 1]; i++) {
-            if (q->pinned[i] < 0 && key[i] == t) {
+            if (key[i] == t && stacks(v, i)) {
                 boxes[at++] = i;
             }
         }
@@ -542,8 +548,9 @@ static int lay_out(valley *v, int64_t height, int64_t shift)
         v->waiting[t] = 0;
     }
     for (int32_t i = 0; i < q->count; i++) {
-        v->s->offset[i] = q->pinned[i] + shift;
-        if (q->pinned[i] < 0) {
+        int pinned = q->pinned[i] >= 0;
+        v->s->offset[i] = pinned ? q->pinned[i] + shift : align_up(v->s->floor, q->alignment[i]);
+        if (stacks(v, i)) {
             count_in(v, i, 1);
         }
     }
@@ -557,7 +564,7 @@ static int lay_out(valley *v, int64_t height, int64_t shift)
 valley_result valley_run(valley *v, int64_t height, int64_t shift, int64_t budget)
 {
     if (!lay_out(v, height, shift)) {
-        return VALLEY_CUT;
+        return VALLEY_UNFIT;
     }
     for (int32_t t = 0; t < v->steps; t++) {
         if (v->rest[t] && v->top[t] + v->rest[t] > v->ceiling[t]) {
