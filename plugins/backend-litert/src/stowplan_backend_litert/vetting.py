@@ -89,6 +89,7 @@ def _problems(model: Table) -> Iterator[str]:
         yield from (f"{what} of {tensor.size_bytes} bytes is more than LiteRT can be trusted with"
                     for what, tensor in ((f"tensor {n}", t) for n, t in enumerate(tensors))
                     if not tensor.constant and tensor.size_bytes > MOST_TENSOR_BYTES)  # fmt: skip
+        yield from (f"tensor {n} has two shapes" for n, tensor in enumerate(tensors) if tensor.contradicts)
         for number, operator in enumerate(subgraph.tables(3)):
             if not _consistent(operator, tensors, codes):
                 yield f"operator {number}: its input is larger than its output allows; the shapes are damaged"
@@ -114,7 +115,11 @@ class _Shape:
 
     def __init__(self, tensor: Table, filled: list[bool]) -> None:
         self.dims = tensor.numbers(0)
-        self.open = any(dim < 0 for dim in tensor.numbers(7))
+        signature = tensor.numbers(7) or self.dims
+        self.open = tuple(dim < 0 for dim in signature)
+        self.contradicts = len(signature) != len(self.dims) or any(
+            wanted >= 0 and wanted != dim for wanted, dim in zip(signature, self.dims, strict=False)
+        )
         buffer = tensor.number(2, "I")
         self.constant = buffer < len(filled) and filled[buffer]
         self.count = prod(max(dim, 1) for dim in self.dims)
@@ -131,10 +136,12 @@ def _consistent(operator: Table, tensors: list[_Shape], codes: list[int]) -> boo
     if len(known) != 3 or known[0] is None or known[2] is None:
         return True
     source, weights, target = known[0], known[1], known[2]
-    if source.open or target.open or source.count <= target.count:
+    if source.count <= target.count or source.contradicts or target.contradicts:
         return True
     options = operator.table(4)
     if kind == _FULLY_CONNECTED and weights is not None and len(weights.dims) == 2:
+        if any(target.open) and not any(source.open):
+            return True  # what is open is written as 1, and says nothing
         return source.count * max(weights.dims[0], 1) <= target.count * max(weights.dims[1], 1)
     if kind not in (_CONV, _DEPTHWISE, *_POOLS) or options is None:
         return True
@@ -152,8 +159,12 @@ def _slides(kind: int, options: Table, source: _Shape, weights: _Shape | None, t
         first = 4 if kind == _CONV else 5
         dilations = options.number(first + 1, "i", 1), options.number(first, "i", 1)
         windows = (weights.dims[1] * dilations[0], weights.dims[2] * dilations[1])
+    known = [not free or also for free, also in zip(target.open, source.open, strict=True)]
     fits = (
         before <= (after + 1) * max(stride, 1) + max(window, 1)
-        for before, after, stride, window in zip(source.dims[1:3], target.dims[1:3], strides, windows, strict=True)
+        for before, after, stride, window, counts in zip(
+            source.dims[1:3], target.dims[1:3], strides, windows, known[1:3], strict=True
+        )
+        if counts
     )
-    return source.dims[0] <= target.dims[0] and all(fits)
+    return (source.dims[0] <= target.dims[0] or not known[0]) and all(fits)
