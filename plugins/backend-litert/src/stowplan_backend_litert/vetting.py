@@ -81,7 +81,7 @@ def vet(name: str, data: bytes) -> None:
 def _problems(model: Table) -> Iterator[str]:
     subgraphs = model.tables(2)
     for index, signature in enumerate(model.tables(7)):
-        yield from _signature(signature, index, subgraphs)
+        yield from _signature(signature, index)
     filled = [buffer.has(0) or buffer.has(1) for buffer in model.tables(4)]
     codes = [max(code.number(0, "b"), code.number(3, "i")) for code in model.tables(1)]
     for subgraph in subgraphs:
@@ -89,25 +89,18 @@ def _problems(model: Table) -> Iterator[str]:
         yield from (f"{what} of {tensor.size_bytes} bytes is more than LiteRT can be trusted with"
                     for what, tensor in ((f"tensor {n}", t) for n, t in enumerate(tensors))
                     if not tensor.constant and tensor.size_bytes > MOST_TENSOR_BYTES)  # fmt: skip
-        yield from (f"tensor {n} has two shapes" for n, tensor in enumerate(tensors) if tensor.contradicts)
+        inputs = [number for number in subgraph.numbers(1) if 0 <= number < len(tensors)]
+        yield from (f"input tensor {number} has two shapes" for number in inputs if tensors[number].contradicts)
         for number, operator in enumerate(subgraph.tables(3)):
             if not _consistent(operator, tensors, codes):
                 yield f"operator {number}: its input is larger than its output allows; the shapes are damaged"
 
 
-def _signature(signature: Table, index: int, subgraphs: list[Table]) -> Iterator[str]:
-    place = signature.number(4, "I")
+def _signature(signature: Table, index: int) -> Iterator[str]:
     if not signature.has(2):
         yield f"signature {index} has no key"
-    if place >= len(subgraphs):
-        yield f"signature {index} names subgraph {place} of {len(subgraphs)}"
-        return
-    count = len(subgraphs[place].tables(0))
-    for argument in (*signature.tables(0), *signature.tables(1)):
-        if not argument.has(0):
-            yield f"signature {index} has an argument without a name"
-        if argument.number(1, "I") >= count:
-            yield f"signature {index} names tensor {argument.number(1, 'I')} of {count}"
+    if not all(argument.has(0) for argument in (*signature.tables(0), *signature.tables(1))):
+        yield f"signature {index} has an argument without a name"
 
 
 class _Shape:
@@ -136,7 +129,7 @@ def _consistent(operator: Table, tensors: list[_Shape], codes: list[int]) -> boo
     if len(known) != 3 or known[0] is None or known[2] is None:
         return True
     source, weights, target = known[0], known[1], known[2]
-    if source.count <= target.count or source.contradicts or target.contradicts:
+    if source.count <= target.count or len(target.open) != len(target.dims) or len(source.open) != len(source.dims):
         return True
     options = operator.table(4)
     if kind == _FULLY_CONNECTED and weights is not None and len(weights.dims) == 2:
