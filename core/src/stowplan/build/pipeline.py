@@ -47,6 +47,10 @@ class Proven:
     runs: tuple[Metrics, ...] = ()
 
 
+STEPS = 3
+"""Runs in a row in which a model that keeps state is proven."""
+
+
 class Session:
     """One model on its way: what has been found out so far, so that several budgets share the work."""
 
@@ -92,7 +96,9 @@ class Session:
         backend = self.host.backends()[self.request.backend]
         with self.telemetry.span("prove", model=self.model.name, backend=backend.name):
             untiled = make_plan(self.model, self.lowering, separate_schedule(self.graph), PlanOptions())
-            return tuple(prove(backend, data, write_plan(untiled), seed=self.graph.digest))
+            return tuple(
+                prove(backend, data, write_plan(untiled), self.graph.digest, in_a_row=STEPS if self.graph.states else 1)
+            )
 
     def _passed(self, graph: Graph, steps: tuple[Step, ...]) -> Graph:
         for step in steps:

@@ -54,13 +54,16 @@ class _Writer:
         schedule = self.plan.schedule
         self._number_blocks()
         interface = set(self.plan.graph.inputs) | set(self.plan.graph.outputs)
-        ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in schedule.interface)
+        inner = set(self.plan.graph.state_tensors)
+        outer = [(t, b) for t, b in schedule.interface if t not in inner]
+        ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in outer)
         contiguous = {b for t, b in schedule.interface if t in interface}
         for index, buffer in enumerate(schedule.buffers):
             self._buffer(buffer, index in contiguous)
         for index in range(len(schedule.nodes)):
             self._node(index)
         name = self._string(self.plan.graph.name)
+        states = self._states()
         blocks, weights = self._packed()
         sections = {
             "tensors": bytes(self.tensors),
@@ -79,6 +82,8 @@ class _Writer:
             "weights": weights,
             "provenance": json.dumps(self.plan.provenance, sort_keys=True, separators=(",", ":")).encode(),
         }
+        if states:
+            sections["states"] = states
         return self._assemble(sections, name)
 
     def _assemble(self, sections: dict[str, bytes], name: int) -> bytes:
@@ -101,13 +106,14 @@ class _Writer:
             + layout.FLAG_PROVEN * plan.proven
             + layout.FLAG_NAMES * plan.keep_names
             + layout.FLAG_COMPRESSED * bool(plan.blocks)
+            + layout.FLAG_STATE * bool(plan.graph.states)
         )
         slow_bytes = schedule.pool_bytes[1] if len(schedule.pool_bytes) > 1 else 0
         return layout.HEADER.pack(
             layout.MAGIC, layout.VERSION_MAJOR, layout.VERSION_MINOR, flags, file_bytes, bytes(32),
             bytes.fromhex(plan.model_digest), bytes.fromhex(schedule.graph_digest), section_count,
             schedule.target.fast.alignment_bytes, schedule.pool_bytes[0], slow_bytes, schedule.weights_reserved_bytes,
-            len(plan.graph.inputs), len(plan.graph.outputs), name, 0,
+            len(plan.graph.entries), len(plan.graph.exits), name, 0,
         )  # fmt: skip
 
     def _string(self, text: str) -> int:
@@ -216,6 +222,16 @@ class _Writer:
             self.constants[key] = len(self.constants)
             self.constant_records += layout.CONSTANT.pack(pool.add(data), len(data), block)
         return self.constants[key]
+
+    def _states(self) -> bytes:
+        """Pairs of buffers, and what the first run finds: constants that no block holds, as none is unpacked yet."""
+        homes = dict(self.plan.schedule.interface)
+        records = bytearray()
+        for state in self.plan.graph.states:
+            data = self.plan.graph.constants[state.initial]
+            number = self._constant(data, stage=-1) if any(data) else layout.NOTHING_32
+            records += layout.STATE.pack(homes[state.before], homes[state.after], number)
+        return bytes(records)
 
     def _packed(self) -> tuple[bytes, bytes]:
         records, weights = bytearray(), bytearray(self.weights.bytes())

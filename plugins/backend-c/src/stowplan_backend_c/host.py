@@ -69,6 +69,8 @@ class HostCompiled:
             raise RuntimeFailure(f"the plan needs {needed} bytes of memory, {MAX_ARENA_BYTES} are the most to run here")
         self._fast = AlignedBytes(view.fast_bytes, "fast arena")
         self._slow = AlignedBytes(view.slow_bytes, "slow arena")
+        self._keeps_state = bool(view.records("states"))
+        self._fill()
         self._context = self._bound()
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
@@ -78,8 +80,8 @@ class HostCompiled:
         if not self._open:
             raise RuntimeFailure("this compiled model was closed")
         self._check_inputs(inputs)
-        self._fast.fill(self._poison)
-        self._slow.fill(self._poison)
+        if not self._keeps_state:
+            self._fill()
         library = self._runtime.library
         for index, data in enumerate(inputs):
             ctypes.memmove(library.stow_input(self._context, index), bytes(data), self.inputs[index].size_bytes)
@@ -99,6 +101,11 @@ class HostCompiled:
             slow_read_bytes=library.stow_host_slow_read_bytes(self._context),
             slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
         )
+
+    def _fill(self) -> None:
+        """Make memory that is read before it is written show; a model's state, once set, must not be touched."""
+        self._fast.fill(self._poison)
+        self._slow.fill(self._poison)
 
     def close(self) -> None:
         """Let go of the arenas; a second call does nothing."""

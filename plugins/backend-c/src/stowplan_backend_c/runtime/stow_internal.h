@@ -26,6 +26,7 @@ STOW_API stow_status stow_check_buffers(stow_plan *plan);
 STOW_API stow_status stow_check_nodes(stow_plan *plan);
 STOW_API stow_status stow_check_stages(stow_plan *plan);
 STOW_API stow_status stow_check_ports(stow_plan *plan);
+STOW_API stow_status stow_check_states(stow_plan *plan);
 
 /* Bytes of one element of a type code of the plan file, 0 for an unknown code. */
 STOW_API uint32_t stow_dtype_bytes(uint32_t dtype);

@@ -1,4 +1,6 @@
 /* Runs an opened plan: stage by stage, firing by firing; everything was checked when the plan was opened. */
+#include <string.h>
+
 #include "stow_internal.h"
 
 STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
@@ -21,6 +23,7 @@ STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
     context->slow_read_bytes = 0;
     context->slow_written_bytes = 0;
 #endif
+    stow_reset(context);
     return STOW_OK;
 }
 
@@ -122,6 +125,41 @@ static stow_status stow_unpack(const stow_context *context, const stow_stage *st
 }
 #endif
 
+/* Where a buffer begins whose rows follow each other. */
+static uint8_t *stow_start(const stow_context *context, uint32_t buffer)
+{
+    const stow_rows rows = stow_resolve(context, &context->plan->buffers[buffer]);
+    return stow_row(&rows, 0);
+}
+
+STOW_API void stow_reset(stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        const stow_state *state = &plan->states[i];
+        const stow_buffer *buffer = &plan->buffers[state->before];
+        const size_t size = (size_t)buffer->rows * buffer->row_bytes;
+        uint8_t *before = stow_start(context, state->before);
+        if (state->initial == STOW_NOTHING_32) {
+            memset(before, 0, size);
+        } else {
+            memcpy(before, stow_constant_at(context, &plan->constants[state->initial]), size);
+        }
+    }
+}
+
+/* Move what this run made to where the next one reads it. */
+static void stow_keep_state(const stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        const stow_state *state = &plan->states[i];
+        const stow_buffer *buffer = &plan->buffers[state->after];
+        const size_t size = (size_t)buffer->rows * buffer->row_bytes;
+        memmove(stow_start(context, state->before), stow_start(context, state->after), size);
+    }
+}
+
 STOW_API stow_status stow_invoke(stow_context *context)
 {
     const stow_plan *plan = context->plan;
@@ -141,5 +179,6 @@ STOW_API stow_status stow_invoke(stow_context *context)
             stow_fire(context, &plan->firings[stage->first_firing + f]);
         }
     }
+    stow_keep_state(context);
     return STOW_OK;
 }
