@@ -70,8 +70,7 @@ def _apply(command: str, model: Model, wanted: str, options: LoadOptions) -> tup
     vendor = _vendor(name, chip)
     read(model)  # refuses what is no model before another program sees it
     library()
-    place = folder()
-    assert place is not None
+    place = Path(folder() or "")
     tool, plugins = place / TOOL, place / "vendors" / vendor.folder / "compiler"
     if not tool.is_file() or not plugins.is_dir():
         raise LibraryUnavailableError(
