@@ -1,8 +1,8 @@
 """What LiteRT's verifier leaves open and LiteRT then trusts: names that are missing, shapes that contradict each other.
 
-A signature without a name, or that names other tensors than its subgraph, ends the process. One flipped bit in a shape makes LiteRT ask for tens of gigabytes and
-minutes: it computes shapes anew from the inputs and allocates whatever comes out. Only sizes are judged here, and only
-where the file contradicts itself; a model that is merely wrong is LiteRT's to refuse.
+A signature without a name, or that names other tensors than its subgraph, ends the process. One flipped bit in a shape
+makes LiteRT ask for tens of gigabytes and minutes: it computes shapes anew from the inputs and allocates what results.
+Only sizes are judged here, and only where the file contradicts itself; what is merely wrong is for LiteRT to refuse.
 """
 
 from __future__ import annotations
