@@ -232,6 +232,10 @@ class ModelBackend(Backend, Protocol):
         """Compile a model for the first accelerator that takes any of it. Raises `ModelError`, `RuntimeFailure`."""
         ...
 
+    def toolchain(self, vendor: str) -> Mapping[str, str]:
+        """Return the tools that `precompile` uses for a vendor, by name, with what tells their versions apart."""
+        ...
+
     def partition(self, model: Model, vendor: str, options: LoadOptions) -> Partitioning:
         """Say what a vendor's compiler would take, without compiling. Raises `RuntimeFailure`."""
         ...

@@ -89,6 +89,11 @@ class LiteRtBackend:
 
         return load_model(model, options)
 
+    def toolchain(self, vendor: str) -> Mapping[str, str]:
+        from stowplan_backend_litert.ahead import toolchain
+
+        return {"stowplan-backend-litert": self.version, **toolchain(vendor)}
+
     def partition(self, model: Model, vendor: str, options: LoadOptions) -> Partitioning:
         from stowplan_backend_litert.ahead import partition
 
