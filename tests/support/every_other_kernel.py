@@ -108,7 +108,7 @@ def recurrent() -> bytes:
     x = net.model.input("x", (1, 6), "int8", scale=0.05, zero_point=0)
     memory = net.model.tensor("memory", (1, 40), "int16", scale=0.001, is_variable=True)
     times = net.model.constant("times", net.rng.integers(-900, 900, (8, 5)).astype(np.int16), scale=0.0005)
-    bias = net.model.constant("bias", net.rng.integers(-50, 50, 4).astype(np.int32), scale=0.0005)
+    bias = net.model.constant("bias", net.rng.integers(-50, 50, 4).astype(np.int32), scale=5e-7)
     s = net.tensor((1, 4))
     net.model.operator("SVDF", [x, net.bytes_((8, 6)), times, bias, memory], [s], options="SVDFOptions", rank=2,
                        fused_activation_function="RELU")  # fmt: skip
