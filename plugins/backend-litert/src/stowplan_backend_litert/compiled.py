@@ -20,9 +20,11 @@ from stowplan_backend_litert.arrays import arranged, to_array, writable
 from stowplan_backend_litert.calls import ask, call, destroy
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import CancelledError, ClosedError, InputError, OptionError, TimedOutError
+from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
+from stowplan_backend_litert.quiet import captured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,7 +133,7 @@ class CompiledModel:
             try:
                 # An accelerator without counters refuses to start them; the run is no less valid for that.
                 model = self._engine.handle
-                started = _status("CompiledModelStartMetricsCollection", model, detail_level) == 0
+                started = self._starts_metrics(detail_level)
                 start = time.perf_counter_ns()
                 try:
                     self._execute(None)
@@ -277,6 +279,13 @@ class CompiledModel:
         for slot, item in zip(slots, inputs, strict=True):
             slot.take(item)
 
+    def _starts_metrics(self, detail_level: int) -> bool:
+        function = library().LiteRtCompiledModelStartMetricsCollection
+        if self._engine.kinds == ("cpu",):
+            return bool(function(self._engine.handle, detail_level) == 0)
+        with captured():  # a refusal is printed, too
+            return bool(function(self._engine.handle, detail_level) == 0)
+
     def _targets(self, outputs: Sequence[Any]) -> list[memoryview]:
         if len(outputs) != len(self.outputs):
             raise InputError(f"{len(outputs)} output buffers given, the model has {len(self.outputs)} outputs")
@@ -338,15 +347,6 @@ def _options(given: Mapping[str, Any]) -> CompileOptions:
         unknown = [name for name in given if name not in CompileOptions.__dataclass_fields__]
         known = ", ".join(CompileOptions.__dataclass_fields__)
         raise OptionError(f"no option {', '.join(unknown) or err}; options are {known}") from err
-
-
-def _status(name: str, *arguments: Any) -> int:
-    from stowplan_backend_litert.library import library
-    from stowplan_backend_litert.quiet import captured
-
-    with captured():
-        status: int = getattr(library(), f"LiteRt{name}")(*arguments)
-    return status
 
 
 def _counters(metrics: int) -> dict[str, MetricValue]:
