@@ -480,7 +480,11 @@ def _int16_softmax(s: Sampler) -> bytes:
 def _int16_quantize(source: str, target: str) -> Make:
     def make(s: Sampler) -> bytes:
         shape = _shape(s)
-        ends = {"float32": {}, "int8": {"scale": s.scale(-2, -1), "zero_point": s.number(-20, 20)}, "int16": _int16(s, -4, -3)}
+        ends = {
+            "float32": {},
+            "int8": {"scale": s.scale(-2, -1), "zero_point": s.number(-20, 20)},
+            "int16": _int16(s, -4, -3),
+        }
         x = s.model.input("x", shape, source, **ends[source])
         y = s.model.tensor("y", shape, target, **ends[target])
         s.model.operator("DEQUANTIZE" if target == "float32" else "QUANTIZE", [x], [y])
