@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
-
-np = pytest.importorskip("numpy", reason="needs numpy")
 
 from stowplan.build.fold import MAX_ELEMENTS, Folding, Known, fold
 from stowplan.flow.graph import Attribute, Quantization

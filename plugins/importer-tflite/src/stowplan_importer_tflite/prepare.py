@@ -41,7 +41,8 @@ def prepare(file: FileModel) -> FileModel:
 
 
 def _inlined(main: FileSubgraph, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph:
-    tensors, operators = list(main.tensors), []
+    tensors = list(main.tensors)
+    operators: list[FileOperator] = []
     for operator in main.operators:
         inner = _target(operator, subgraphs)
         if inner is None or len(operators) + len(inner.operators) > MAX_OPERATORS:
@@ -100,7 +101,8 @@ def _without_uint8(main: FileSubgraph) -> tuple[FileSubgraph, dict[int, int]]:
         return main, {}
     tensors = [_flipped(t) if i in legacy else t for i, t in enumerate(main.tensors)]
     renamed: dict[int, int] = {}
-    before, after = [], []
+    before: list[FileOperator] = []
+    after: list[FileOperator] = []
     for position, index in enumerate((*main.inputs, *main.outputs)):
         if index not in legacy or index in renamed:
             continue
