@@ -152,7 +152,7 @@ def _ccache_hits(ccache: str, environment: dict[str, str]) -> int:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return an environment with a cache of its own, in which the C runtime is built already: that is no model's cost."""
+    """Return an environment with its own cache, in which the C runtime is built already: that is no model's cost."""
     native = cache_directory() / "native"
     native.mkdir(mode=0o700, exist_ok=True)
     (folder / "cache").mkdir(mode=0o700)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from cache_commands import Bench
 from cache_models import small_model
+from cache_servers import nginx_server
 from stowplan.build.project import read_project
 from stowplan.build.schema import problems, project_schema
 from stowplan.errors import UsageError
@@ -135,7 +137,7 @@ def test_pyproject_is_read_where_there_is_no_file_of_our_own(bench: Bench) -> No
     assert len(statuses(bench)) == 3
 
 
-def test_two_checkouts_and_a_fresh_user_share_everything_through_the_cache(bench: Bench, tmp_path: Path) -> None:
+def test_two_checkouts_share_everything_through_one_users_cache(bench: Bench, tmp_path: Path) -> None:
     bench.done("build")
     (tmp_path / "second").mkdir()
     other = Bench(tmp_path / "second")
@@ -145,6 +147,40 @@ def test_two_checkouts_and_a_fresh_user_share_everything_through_the_cache(bench
     assert [(plan["status"], plan["layer"]) for plan in found["plans"]] == [("restored", "disk")] * 3
     for path in (bench.work / "build").rglob("*.stow"):
         assert (other.work / path.relative_to(bench.work)).read_bytes() == path.read_bytes()
+
+
+def test_a_fresh_user_in_another_folder_gets_everything_through_nginx(bench: Bench, tmp_path: Path) -> None:
+    with nginx_server(tmp_path / "nginx") as url:
+        first = bench.done("build", "--json", STOWPLAN_REMOTE_CACHE=url).json
+        assert {plan["status"] for plan in first["plans"]} == {"built"}
+        (tmp_path / "second").mkdir()
+        other = Bench(tmp_path / "second")
+        for path in ("models/one.tflite", "models/two.tflite", "stowplan.toml"):
+            other.model((bench.work / path).read_bytes(), path)
+        found = other.done("build", "--json", STOWPLAN_REMOTE_CACHE=url).json
+    assert [(plan["status"], plan["layer"]) for plan in found["plans"]] == [("restored", "remote")] * 3
+    for path in (bench.work / "build").rglob("*.stow"):
+        assert (other.work / path.relative_to(bench.work)).read_bytes() == path.read_bytes()
+
+
+def test_a_remote_that_is_down_or_mute_costs_two_seconds_at_most_and_the_plan_is_right(bench: Bench) -> None:
+    command = ("compile", "models/one.tflite", "-o", "one.stow", "-m")
+    bench.done(*command, "4K", "--no-cache")
+    wanted = (bench.work / "one.stow").read_bytes()
+    start = time.monotonic()
+    bench.done(*command, "4K")
+    alone = time.monotonic() - start
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen(8)
+        address = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        for url in ("http://127.0.0.1:9", address):
+            start = time.monotonic()
+            outcome = bench.run(*command, "4K", "--recache", STOWPLAN_REMOTE_CACHE=url)
+            assert outcome.code == 0
+            assert outcome.err.startswith("Note: the remote cache http://127.0.0.1") and outcome.err.count("\n") == 1
+            assert (bench.work / "one.stow").read_bytes() == wanted
+            assert time.monotonic() - start < alone + 3, "two seconds, and one for a busy machine"
 
 
 def test_the_depfile_names_model_configuration_and_plugins(bench: Bench) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.server
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cache_entries import entry
+from cache_servers import nginx_server
 from stowplan.cache import actions
 from stowplan.cache.entry import Damaged
 from stowplan.cache.files import sha256
@@ -24,25 +23,12 @@ from stowplan.cache.remote import Remote
 from stowplan.cache.store import Store
 from stowplan.errors import UsageError
 
-NGINX = """
-daemon off; worker_processes 1; pid {root}/pid; error_log {root}/error.log;
-events {{ worker_connections 64; }}
-http {{
-  access_log {root}/access.log; client_max_body_size 100m;
-  client_body_temp_path {root}/body; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f; uwsgi_temp_path {root}/u;
-  scgi_temp_path {root}/s;
-  server {{
-    listen 127.0.0.1:{port}; root {root}/data;
-    location / {{ dav_methods PUT; create_full_put_path on; }}
-  }}
-}}
-"""
-
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """GET and PUT into a dictionary; `server.mode` is what is wrong with it."""
 
     protocol_version = "HTTP/1.1"
+    timeout = 1  # an idle connection must not keep the server from closing
 
     def do_GET(self) -> None:
         self.server.seen.append(("GET", self.path, dict(self.headers)))  # type: ignore[attr-defined]
@@ -122,28 +108,8 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture
 def nginx(tmp_path: Path) -> Iterator[str]:
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if program is None:
-        pytest.skip("needs nginx (nginx-light will do)")
-    root = tmp_path / "nginx"
-    (root / "data").mkdir(parents=True)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)  # nginx's workers may be another user
-    (root / "data").chmod(0o777)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (root / "conf").write_text(NGINX.format(root=root, port=port))
-    process = subprocess.Popen([program, "-c", str(root / "conf"), "-p", str(root)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait(timeout=10)
+    with nginx_server(tmp_path / "nginx") as url:
+        yield url
 
 
 def remote(url: str, folder: Path, said: list[str] | None = None, **environment: str) -> Remote:
