@@ -7,7 +7,7 @@ import pytest
 
 from oracles import random_inputs, run_litert_reference, run_tflm
 from scattered import run_whole
-from stowplan.errors import UnsupportedError
+from stowplan.errors import ModelError, UnsupportedError
 from tflite_builder import ModelBuilder
 from tflite_import import import_bytes
 
@@ -174,3 +174,42 @@ def test_a_composite_that_calls_itself_is_refused() -> None:
     model.outputs(b)
     with pytest.raises(UnsupportedError, match=r"operator 0 \(CALL .*not a supported operator"):
         import_bytes(model.build())
+
+
+def sparse_weights(damage: bool = False) -> bytes:
+    """A 2x4 matrix in which a row lists the columns that are not 0: {1: 3, 3: -2} and {0: 7}."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    def indices(values: list[int]) -> object:
+        vector = schema.Uint8VectorT()
+        vector.values = values
+        return vector
+
+    model = ModelBuilder()
+    x = model.input("x", (1, 4), "float32")
+    stored = model.tensor("stored", (2, 4), "float32", data=np.array([3, -2, 7], np.float32).tobytes())
+    rows, columns = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+    rows.format, rows.denseSize = schema.DimensionType.DENSE, 2
+    columns.format = schema.DimensionType.SPARSE_CSR
+    columns.arraySegmentsType = columns.arrayIndicesType = schema.SparseIndexVector.Uint8Vector
+    columns.arraySegments, columns.arrayIndices = indices([0, 2, 3]), indices([1, 9 if damage else 3, 0])
+    sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder, sparsity.blockMap, sparsity.dimMetadata = [0, 1], [], [rows, columns]
+    model.current.tensors[stored].sparsity = sparsity
+    w, y = model.tensor("w", (2, 4), "float32"), model.tensor("y", (1, 2), "float32")
+    model.operator("DENSIFY", [stored], [w], options="DensifyOptions")
+    model.operator("FULLY_CONNECTED", [x, w, -1], [y])
+    return model.outputs(y).build()
+
+
+def test_sparse_weights_are_filled_up() -> None:
+    model = sparse_weights()
+    x = np.array([[1, 10, 100, 1000]], np.float32)
+    (got,) = run_whole(model, [x.tobytes()])
+    assert np.frombuffer(got, np.float32).tolist() == [30 - 2000, 7]
+    assert np.frombuffer(got, np.float32).tolist() == run_litert_reference(model, [x])[0].ravel().tolist()
+
+
+def test_sparse_weights_that_lie_outside_their_tensor_are_damage() -> None:
+    with pytest.raises(ModelError, match="damaged: a sparse value lies outside its tensor"):
+        import_bytes(sparse_weights(damage=True))

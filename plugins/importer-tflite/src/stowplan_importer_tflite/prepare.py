@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import FileModel, FileOperator, FileQuantization, FileSubgraph, FileTensor
+from stowplan_importer_tflite.sparse import filled
 
 SHIFT = "SHIFT_UINT8"
 """Stands for the change between uint8 and int8 at the border of the model; no file has it."""
@@ -27,7 +28,7 @@ def prepare(file: FileModel) -> FileModel:
         if not any(operator.kind in INLINED for operator in main.operators):
             break
         main = _inlined(main, file.subgraphs)
-    shifted, renamed = _without_uint8(main._replace(tensors=tuple(_widened(t) for t in main.tensors)))
+    shifted, renamed = _without_uint8(main._replace(tensors=tuple(_widened(_filled(t)) for t in main.tensors)))
     signatures = tuple(
         s._replace(
             inputs=tuple((name, renamed.get(t, t)) for name, t in s.inputs),
@@ -75,6 +76,14 @@ def _target(operator: FileOperator, subgraphs: Sequence[FileSubgraph]) -> FileSu
     fits = len(inner.inputs) == len(operator.inputs) and len(inner.outputs) == len(operator.outputs)
     made = {tensor for part in inner.operators for tensor in part.outputs}
     return inner if fits and made.issuperset(inner.outputs) and -1 not in operator.inputs else None
+
+
+def _filled(tensor: FileTensor) -> FileTensor:
+    """Return sparse weights with their zeros."""
+    if tensor.sparsity is None or tensor.data is None or tensor.dtype == "int4":
+        return tensor
+    data = filled(bytes(tensor.data), tensor.shape, tensor.dtype, tensor.sparsity)
+    return tensor._replace(data=memoryview(data), sparse=False, sparsity=None, buffer=-1)
 
 
 def _widened(tensor: FileTensor) -> FileTensor:
