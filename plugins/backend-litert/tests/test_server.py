@@ -101,6 +101,8 @@ def test_a_death_costs_the_request_it_meets_and_no_other(digits: Path) -> None:
         in_threads(work, 6)
         killer.join()
         assert wrong == []
+        with contextlib.suppress(WorkerDiedError):  # the last death may come after the threads' last request
+            server.run(X)
         assert len(lost) <= 3
         assert server.run(X) == expected
         assert 1 <= server.stats().restarts <= 3
