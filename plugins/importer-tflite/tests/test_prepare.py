@@ -8,8 +8,9 @@ import pytest
 from oracles import random_inputs, run_litert_reference, run_tflm
 from scattered import run_whole
 from stowplan.errors import ModelError, UnsupportedError
+from stowplan_importer_tflite import TfliteImporter
 from tflite_builder import ModelBuilder
-from tflite_import import import_bytes
+from tflite_import import import_bytes, model_of
 
 
 def legacy(kind: str, seed: int) -> bytes:
@@ -213,3 +214,20 @@ def test_sparse_weights_are_filled_up() -> None:
 def test_sparse_weights_that_lie_outside_their_tensor_are_damage() -> None:
     with pytest.raises(ModelError, match="damaged: a sparse value lies outside its tensor"):
         import_bytes(sparse_weights(damage=True))
+
+
+def test_messages_count_operators_as_the_file_does_whatever_stands_at_the_border() -> None:
+    model = ModelBuilder()
+    x = model.input("x", (1, 4), "uint8", scale=0.1, zero_point=3)
+    y = model.tensor("y", (1, 4), "uint8", scale=0.1, zero_point=3)
+    model.operator("CUMSUM", [x], [y])
+    data = model.outputs(y).build()
+    with pytest.raises(UnsupportedError, match='operator 0 \\(CUMSUM "y_int8"\\): not a supported operator'):
+        import_bytes(data)
+    (fact,) = TfliteImporter().describe(model_of(data)).operators
+    assert (fact.index, fact.kind) == (0, "CUMSUM")
+
+
+def test_the_largest_activations_are_named_with_their_bytes() -> None:
+    found = TfliteImporter().describe(model_of(half_weights()))
+    assert found.largest == (("x", (1, 6), "float32", 24), ("y", (1, 3), "float32", 12))

@@ -78,6 +78,9 @@ def _summary(description: Description) -> list[str]:
     rows = [("weights", format_size(description.weight_bytes))]
     kinds = [f"{kind} {number}" for kind, number in description.quantization.items()]
     rows.append(("tensors", ", ".join(kinds)))
+    if description.largest:
+        shown = (f"{format_size(n)} {shortened(name)} {format_shape(s)} {d}" for name, s, d, n in description.largest)
+        rows.append(("largest", ", ".join(shown)))
     reasons = _reasons(description)
     rows.append(("converts", f"no, {count(len(reasons), 'reason')}" if reasons else "yes"))
     return columns(rows, indent="") + [f"  {safe(reason)}" for reason in reasons]

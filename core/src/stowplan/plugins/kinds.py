@@ -78,7 +78,10 @@ class OperatorFact:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What `stowplan inspect` says of a model file; shapes keep free dimensions as -1."""
+    """What `stowplan inspect` says of a model file; shapes keep free dimensions as -1.
+
+    `largest` are the largest activations: name, shape, dtype and bytes, with free dimensions bound to 1.
+    """
 
     format: str
     version: str
@@ -90,6 +93,7 @@ class Description:
     quantization: Mapping[str, int] = field(default_factory=dict)
     signatures: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    largest: tuple[tuple[str, tuple[int, ...], str, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from math import prod
 
+from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.model import Model
 from stowplan.plugins.kinds import Description, OperatorFact
 from stowplan_importer_tflite.binding import stated_shape
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.load import general_reasons, unique_names
 from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
-from stowplan_importer_tflite.prepare import prepare
+from stowplan_importer_tflite.prepare import SHIFT, number, prepare
 from stowplan_importer_tflite.schema import VERSION
+
+LARGEST_SHOWN = 3
 
 
 def describe(model: Model) -> Description:
@@ -29,13 +34,28 @@ def describe(model: Model) -> Description:
         version=str(VERSION),
         inputs=tuple((names[t], stated_shape(main.tensors[t]), main.tensors[t].dtype) for t in main.inputs),
         outputs=tuple((names[t], stated_shape(main.tensors[t]), main.tensors[t].dtype) for t in main.outputs),
-        operators=tuple(_fact(main, converted, index) for index in range(len(main.operators))),
+        operators=tuple(_fact(main, converted, i) for i, o in enumerate(main.operators) if o.kind != SHIFT),
         subgraph_count=len(file.subgraphs),
         weight_bytes=sum({tensor.buffer: _constant_bytes(tensor) for tensor in constants.values()}.values()),
         quantization=Counter(_quantized(tensor) for tensor in main.tensors),
         signatures=tuple(signature.key for signature in file.signatures),
         reasons=(*([wrong] if wrong else []), *general_reasons(file)),
+        largest=_largest(main, names, converted),
     )
+
+
+def _largest(
+    main: FileSubgraph, names: Sequence[str], converted: Converted
+) -> tuple[tuple[str, tuple[int, ...], str, int], ...]:
+    """Return the largest activations, with the shapes that lowering made out."""
+    written = dict.fromkeys([*main.inputs, *(t for operator in main.operators for t in operator.outputs)])
+    sizes = {
+        t: prod(converted.shapes[t]) * SIZE_BYTES.get(main.tensors[t].dtype, 0)
+        for t in written
+        if t not in converted.known
+    }
+    most = sorted(sizes, key=lambda t: -sizes[t])[:LARGEST_SHOWN]
+    return tuple((names[t], converted.shapes[t], main.tensors[t].dtype, sizes[t]) for t in most if sizes[t] > 0)
 
 
 def _fact(main: FileSubgraph, converted: Converted, index: int) -> OperatorFact:
@@ -43,7 +63,7 @@ def _fact(main: FileSubgraph, converted: Converted, index: int) -> OperatorFact:
     outputs = [main.tensors[t] for t in operator.outputs]
     inputs = {t: main.tensors[t] for t in operator.inputs if t >= 0}
     return OperatorFact(
-        index=index,
+        index=number(main, index),
         kind=operator.kind,
         name=outputs[0].name if outputs else "",
         outputs=tuple((stated_shape(tensor), tensor.dtype) for tensor in outputs),

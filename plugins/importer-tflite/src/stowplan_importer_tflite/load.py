@@ -14,7 +14,7 @@ from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
-from stowplan_importer_tflite.prepare import prepare
+from stowplan_importer_tflite.prepare import number, prepare
 from stowplan_importer_tflite.site import ANYTHING, WAY_OUT, Conversion, Refusal, resolve
 
 GROUPS_SHOWN = 12
@@ -66,7 +66,8 @@ def refuse(model_name: str, file: FileModel, converted: Converted) -> None:
     if not general and not converted.refusals:
         return
     operators = file.subgraphs[0].operators
-    reasons = [*general, *(f"operator {i} ({source(file.subgraphs[0], i)}): {reason}" for i, reason in named)]
+    main = file.subgraphs[0]
+    reasons = [*general, *(f"operator {number(main, i)} ({source(main, i)}): {reason}" for i, reason in named)]
     groups: dict[tuple[str, str], list[int]] = {}
     for index, reason in named:
         groups.setdefault((operators[index].kind, reason), []).append(index)
@@ -111,9 +112,9 @@ def source(subgraph: FileSubgraph, index: int) -> str:
 
 def _group(subgraph: FileSubgraph, indices: Sequence[int], reason: str) -> str:
     if len(indices) == 1:
-        return f"operator {indices[0]} ({source(subgraph, indices[0])}): {reason}"
+        return f"operator {number(subgraph, indices[0])} ({source(subgraph, indices[0])}): {reason}"
     more = f" and {len(indices) - INDICES_SHOWN} more" if len(indices) > INDICES_SHOWN else ""
-    listed = ", ".join(map(str, indices[:INDICES_SHOWN]))
+    listed = ", ".join(str(number(subgraph, index)) for index in indices[:INDICES_SHOWN])
     return f"operators {listed}{more} ({subgraph.operators[indices[0]].kind}): {reason}"
 
 

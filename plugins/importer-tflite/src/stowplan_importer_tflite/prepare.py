@@ -41,6 +41,11 @@ def prepare(file: FileModel) -> FileModel:
     return file._replace(subgraphs=(shifted, *file.subgraphs[1:]), signatures=signatures)
 
 
+def number(main: FileSubgraph, index: int) -> int:
+    """Return an operator's number among those of the file, as messages count them."""
+    return index - sum(operator.kind == SHIFT for operator in main.operators[:index])
+
+
 def _inlined(main: FileSubgraph, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph:
     tensors = list(main.tensors)
     operators: list[FileOperator] = []
