@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from every_other_kernel import recurrent
 from oracles import open_tflm, random_inputs
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import UnsupportedError
+from stowplan.flow.text import graph_lines
 from stowplan.planfile.reader import read_plan
+from stowplan.planfile.text import plan_lines
 from stowplan_backend_c import CBackend
 from tflite_builder import ModelBuilder
 from tflite_import import import_bytes, shared_models
@@ -147,3 +150,14 @@ def test_wake_words_equal_tflite_micro_run_after_run(name: str, fast: int, tmp_p
             inputs = random_inputs(model, run)
             got = mine.run([array.tobytes() for array in inputs])
             assert got == [np.ascontiguousarray(array).tobytes() for array in truth(inputs)], run
+
+
+def test_text_forms_show_what_is_kept(tmp_path: Path) -> None:
+    graph = import_bytes(counter([1, 2, 3, 4]))
+    (line,) = [line for line in graph_lines(graph) if line.startswith("state ")]
+    state = graph.states[0]
+    assert line == f"state %{state.before} from %{state.after} first {state.initial[:16]} 'total'"
+    lines = list(plan_lines(read_plan(compiled(counter([1, 2, 3, 4]), tmp_path))))
+    assert "flags proven state" in lines
+    (line,) = [line for line in lines if line.startswith("state ")]
+    assert re.fullmatch(r"state 0 buffer \d+ from buffer \d+, first constant \d+", line)

@@ -17,6 +17,8 @@ def graph_lines(graph: Graph) -> Iterator[str]:
         yield f"tensor %{index} {_tensor(tensor)}"
     for index, operator in enumerate(graph.operators):
         yield f"operator {index} {_operator(operator)}"
+    for state in graph.states:
+        yield f"state %{state.before} from %{state.after} first {state.initial[:16]} {state.name!r}"
     for signature in graph.signatures:
         inputs = ", ".join(f"{name!r}=%{tensor}" for name, tensor in signature.inputs)
         outputs = ", ".join(f"{name!r}=%{tensor}" for name, tensor in signature.outputs)

@@ -14,6 +14,7 @@ FLAG_NAMES = {
     layout.FLAG_PROVEN: "proven",
     layout.FLAG_NAMES: "names",
     layout.FLAG_COMPRESSED: "compressed",
+    layout.FLAG_STATE: "state",
 }
 POOLS = {0: "fast", 1: "slow", layout.POOL_CONSTANT: "constant"}
 
@@ -40,6 +41,9 @@ def plan_lines(plan: PlanView) -> Iterator[str]:
     for index, block in enumerate(plan.records("blocks")):
         where = f"{block['packed_bytes']} bytes at {block['offset_bytes']}"
         yield f"block {index} {where}, {block['unpacked_bytes']} unpacked"
+    for index, state in enumerate(plan.records("states")):
+        first = "zeros" if state["initial"] == layout.NOTHING_32 else f"constant {state['initial']}"
+        yield f"state {index} buffer {state['before']} from buffer {state['after']}, first {first}"
     start, size, _ = plan.sections["weights"]
     yield f"weights {size} bytes {sha256(plan.data[start : start + size]).hexdigest()[:16]}"
 
