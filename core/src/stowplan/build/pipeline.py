@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from stowplan.build import survey
 from stowplan.build.facts import Facts
 from stowplan.build.planning import Lowering, PlanOptions, make_plan, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
@@ -18,7 +18,7 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Pool, Target
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
-from stowplan.plugins.kinds import Metrics
+from stowplan.plugins.kinds import Metrics, ScheduleOptions
 from stowplan.units import format_size
 
 POOL_NAMES = ("fast", "slow")
@@ -26,7 +26,10 @@ POOL_NAMES = ("fast", "slow")
 
 @dataclass(frozen=True, kw_only=True)
 class CompileRequest:
-    """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget."""
+    """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget.
+
+    The rows of the inputs named in `stream_inputs` arrive while the plan runs.
+    """
 
     model_path: Path
     pools: tuple[tuple[str, int], ...] = ()
@@ -38,6 +41,7 @@ class CompileRequest:
     prove: bool = True
     scheduler: str = "stream"
     backend: str = "c"
+    stream_inputs: tuple[str, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -71,8 +75,10 @@ class Session:
         self.model = Model.read(request.model_path)
         importer = self.host.importer_for(self.model)
         self.graph = importer.load(self.model, request.input_shapes)
+        self.streamed = streamed_inputs(self.graph, request.stream_inputs)
         self.lowering = Lowering(self.graph)
         self.facts = survey.model_facts(self.model, self.graph, request.target, self.host)
+        self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
         self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
 
     def plan(self, target: Target, compressor: str) -> Plan:
@@ -82,6 +88,7 @@ class Session:
             xip=self.request.xip,
             keep_names=self.request.keep_names,
             provenance=tuple(self._provenance(compressor).items()),
+            schedule=ScheduleOptions(streamed_inputs=self.streamed),
         )
         if compressor == "none":
             return plan_uncompressed(self.model, self.lowering, target, scheduler, options)
@@ -101,6 +108,18 @@ class Session:
             for kind, name in chosen.items()
             if not (kind == "compressor" and name == "none")
         }
+
+
+def streamed_inputs(graph: Graph, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the tensors of the named inputs in the order of the graph. Raises `UsageError` for what names none."""
+    known = [graph.tensors[tensor].name for tensor in graph.inputs]
+    for name in names:
+        if known.count(name) != 1:
+            why = "is no input" if name not in known else f"names {known.count(name)} inputs"
+            raise UsageError(f"--stream-input {name}: {why} of the model; its inputs are {', '.join(known)}")
+        if names.count(name) > 1:
+            raise UsageError(f"--stream-input {name}: is given twice")
+    return tuple(tensor for tensor, name in zip(graph.inputs, known, strict=True) if name in names)
 
 
 def compile_model(request: CompileRequest, plugins: Host | None = None) -> CompileResult:

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         flash_bytes=flash_bytes,
         input_shapes=shapes,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
     with working(f"analyzing {safe(arguments.model.name)}"):
         facts = analyze_model(request)

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         keep_names=arguments.keep_names,
         prove=not arguments.no_prove,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
     try:
         with working(f"compiling {safe(arguments.model.name)}"):

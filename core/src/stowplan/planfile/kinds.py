@@ -100,5 +100,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("concatenation", 26,
               "streams: the inputs' bytes one after another; else each row is `groups` times a chunk of every input",
               "streams", "groups"),
+        _kind("receive", 200, "no kernel: the next rows of a streamed input, whose number is `input`, arrive from outside",
+              "input"),
     )
 }  # fmt: skip
