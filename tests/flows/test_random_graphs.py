@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from fitting import fit, fit_and_prove, prove_plan
 from graphs import random_graph
-
 from stowplan.errors import DoesNotFit
 
 

@@ -12,7 +12,7 @@ from stowplan.errors import PlanError, RuntimeFailure
 from stowplan.planfile import layout
 from stowplan_backend_c.binding import runtime
 from stowplan_backend_c.host import MORE, HostCompiled
-from tiny_plans import NONE_16, Sketch, arriving_plan, copying_plan
+from tiny_plans import Sketch, arriving_plan, copying_plan
 
 X, U, Z = bytes(range(32)), bytes(range(100, 108)), bytes(range(200, 208))
 NO_INPUT = 0xFFFFFFFF

@@ -50,9 +50,7 @@ def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Fac
     """Return the facts with how the rows of streamed inputs come."""
     graph = layout.graph
     ports = zip(facts.inputs, graph.inputs, strict=True)
-    return replace(
-        facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports)
-    )
+    return replace(facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports))
 
 
 def _arriving(port: PortFact, form: Form) -> PortFact:

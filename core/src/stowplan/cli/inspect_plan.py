@@ -13,8 +13,13 @@ from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.planfile.text import flags, plan_lines
 from stowplan.units import format_shape, format_size
 
-FLAG_TEXTS = {"xip": "weights read in place", "proven": "proven", "names": "all names kept", "compressed": "compressed",
-    "streamed": "inputs streamed"}
+FLAG_TEXTS = {
+    "xip": "weights read in place",
+    "proven": "proven",
+    "names": "all names kept",
+    "compressed": "compressed",
+    "streamed": "inputs streamed",
+}
 
 
 def show(file: Model, verbose: bool, as_text: bool, as_json: bool) -> int:

@@ -112,7 +112,11 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    ("flags", "u32", "1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 streamed inputs"),
+    (
+        "flags",
+        "u32",
+        "1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 streamed inputs",
+    ),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),
