@@ -124,9 +124,4 @@ def _inserted(schedule: Schedule, node: int, arrivals: list[int]) -> Schedule:
 
 def most_rows_held(schedule: Schedule, tensor: int) -> int:
     """Return how many places the rows of a streamed input take."""
-    buffer = next(
-        schedule.buffers[n.output]
-        for n in schedule.nodes
-        if n.is_arrival and schedule.buffers[n.output].tensor == tensor
-    )
-    return len(set(buffer.offsets))
+    return len(set(schedule.buffers[dict(schedule.interface)[tensor]].offsets))

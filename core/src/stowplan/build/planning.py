@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
@@ -25,7 +25,7 @@ class PlanOptions:
     xip: bool = False
     keep_names: bool = False
     provenance: tuple[tuple[str, object], ...] = ()
-    schedule: ScheduleOptions = ScheduleOptions()
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
 
 class Lowering:
@@ -140,7 +140,7 @@ def plan_compressed(
     while True:
         found = _reserve(lowering, target, scheduler, replace(options.schedule, stage_weight_bytes=limit))
         if isinstance(found, Schedule):
-            return _packed(make_plan(model, lowering, found, options), lowering, compressor)
+            return packed(make_plan(model, lowering, found, options), lowering, compressor)
         reserved, cause = found
         smallest = reserved if smallest is None else min(smallest, reserved)
         if limit < 64:
@@ -193,7 +193,8 @@ def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
     return groups
 
 
-def _packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
+def packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
+    """Return a plan with the weights of each stage packed into a block."""
     blocks: list[Block | None] = []
     for nodes in _nodes_by_stage(plan.schedule):
         data = lowering.block(plan.schedule, nodes).bytes()

@@ -184,6 +184,11 @@ def wrote(facts: Facts, file: str) -> str:
     return line
 
 
+def kept(facts: Facts, file: str) -> str:
+    """Return the last line of a `compile` that had nothing to do."""
+    return f"kept {safe(file)}   {format_size(facts.plan_bytes or 0)}, nothing has changed"
+
+
 def refusal(message: str, code: str, details: Mapping[str, object], facts: Facts | None) -> dict[str, Any]:
     """Return a refusal for `--json`: the error, and the report as far as it goes."""
     error = {"code": code, "message": message, **details}

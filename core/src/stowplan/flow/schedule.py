@@ -84,6 +84,8 @@ class Schedule:
     each: a lower bound for any offsets with this order. `weights_reserved_bytes` at the start of the fast pool are left
     free for decompressed weights. `interface` maps each model input and output tensor to its buffer; a streamed input's
     is the one that its arrivals fill, in fast memory and wherever its rows are.
+    `lower_bound_bytes` is what no schedule of the scheduler's class can do with less of in the fast pool, where it
+    looked for that (None otherwise), and `certificate` says in words which class that is and what was proven.
     """
 
     graph_digest: str
@@ -97,6 +99,7 @@ class Schedule:
     pool_bytes: tuple[int, ...]
     live_peak_bytes: tuple[int, ...]
     weights_reserved_bytes: int = 0
+    lower_bound_bytes: int | None = None
     certificate: str = ""
 
     @property

@@ -115,7 +115,7 @@ HEADER = _record(
     (
         "flags",
         "u32",
-        "1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 streamed inputs",
+        "1 weights read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 inputs streamed",
     ),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),

@@ -9,20 +9,19 @@ from stowplan.build.arena import Box, live_peak, place
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
 from stowplan.flow.target import FAST, SLOW, Target
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.network import Crossing, Network
 from stowplan_scheduler_stream.packing import Packed
-from stowplan_scheduler_stream.region import RELOAD, SPILL, RegionOrder, Work
+from stowplan_scheduler_stream.region import RECEIVE, RELOAD, SPILL, RegionOrder, Work
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A region with an order and offsets; `reload` and `spill` are the tensors that cross its borders."""
+    """A region with an order and offsets, and what crosses its borders."""
 
     steps: range
     order: RegionOrder
     packed: Packed
-    reload: tuple[int, ...]
-    spill: tuple[int, ...]
+    crossing: Crossing
 
 
 def assemble(
@@ -42,9 +41,10 @@ class _Assembly:
         self.slow: dict[int, int] = {}
         self.slow_life: dict[int, tuple[int, int]] = {}
         self.resident: dict[int, int] = {}
+        self.received: dict[int, int] = {}
 
     def run(self, regions: Sequence[Placed]) -> Schedule:
-        spilled = dict.fromkeys(t for placed in regions for t in (*placed.reload, *placed.spill))
+        spilled = dict.fromkeys(t for placed in regions for t in (*placed.crossing.reload, *placed.crossing.spill))
         if spilled:
             spilled.update(dict.fromkeys(self.network.unread))
         for tensor in spilled:
@@ -93,6 +93,7 @@ class _Assembly:
                 )
             self.buffers.append(buffer)
         self.resident.update(fast)
+        self.received.update((t, fast[t]) for t in placed.crossing.receive)
         numbers = []
         for work in order.works:
             numbers.append(len(self.nodes))
@@ -103,6 +104,8 @@ class _Assembly:
         self.regions += self._split(placed, start)
 
     def _node(self, work: Work, fast: dict[int, int], accumulators: dict[int, int]) -> Node:
+        if work.step == RECEIVE:
+            return Node(operator=None, inputs=(), output=fast[work.tensor], units=work.units)
         if work.step == RELOAD:
             return Node(operator=None, inputs=(self.slow[work.tensor],), output=fast[work.tensor], units=work.units)
         if work.step == SPILL:
@@ -133,7 +136,8 @@ class _Assembly:
 
     def _touch_slow(self, work: Work, step: int) -> None:
         if work.step in (RELOAD, SPILL):
-            born = 0 if work.tensor in self.network.inputs else step
+            given = work.tensor in self.network.inputs and work.tensor not in self.network.streamed
+            born = 0 if given else step
             first, _ = self.slow_life.get(work.tensor, (born, step))
             self.slow_life[work.tensor] = (first, step + 1)
 
@@ -155,5 +159,5 @@ class _Assembly:
 
     def _interface(self) -> tuple[tuple[int, int], ...]:
         graph, layout = self.network.graph, self.network.layout
-        homes = {**self.resident, **self.slow}
+        homes = {**self.resident, **self.slow, **self.received}
         return tuple((t, homes[layout.root(t)]) for t in (*graph.inputs, *graph.outputs))

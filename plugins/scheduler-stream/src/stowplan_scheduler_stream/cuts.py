@@ -67,7 +67,7 @@ def _extend(planner: Planner, first: int, start: _Way, ways: list[_Way | None]) 
             if missed >= _PATIENCE:
                 return
             continue
-        moved = sum(planner.network.stuff(t).size_bytes for t in (*placed.reload, *placed.spill))
+        moved = sum(planner.network.stuff(t).size_bytes for t in (*placed.crossing.reload, *placed.crossing.spill))
         way = _Way(
             start.traffic_bytes + moved,
             start.regions + 1,

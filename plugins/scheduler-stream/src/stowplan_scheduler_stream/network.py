@@ -48,10 +48,22 @@ class Stuff:
         return self.rows * self.row_bytes
 
 
-class Network:
-    """All steps of a graph in order, and what the scheduler asks about its tensors."""
+@dataclass(frozen=True)
+class Crossing:
+    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside as they arrive."""
 
-    def __init__(self, graph: Graph, alignment_bytes: int) -> None:
+    reload: tuple[int, ...] = ()
+    spill: tuple[int, ...] = ()
+    receive: tuple[int, ...] = ()
+
+
+class Network:
+    """All steps of a graph in order, and what the scheduler asks about its tensors.
+
+    The rows of `streamed` inputs arrive in the first region that reads them.
+    """
+
+    def __init__(self, graph: Graph, alignment_bytes: int, streamed: Sequence[int] = ()) -> None:
         self.graph = graph
         self.layout = Layout(graph)
         self.alignment_bytes = alignment_bytes
@@ -59,12 +71,15 @@ class Network:
         self.steps = tuple(self._step(i) for i in operators if not self.layout.is_view(graph.operators[i]))
         self.inputs = tuple(self.layout.root(t) for t in graph.inputs)
         self.outputs = tuple(dict.fromkeys(self.layout.root(t) for t in graph.outputs))
+        self.streamed = frozenset(self.layout.root(t) for t in streamed)
         self.maker = {step.output: i for i, step in enumerate(self.steps)}
         self.last_reader: dict[int, int] = {}
+        self.first_reader: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             for read in step.reads:
                 self.last_reader[read.tensor] = index
-        self.unread = [t for t in self.inputs if t not in self.last_reader]
+                self.first_reader.setdefault(read.tensor, index)
+        self.unread = [t for t in self.inputs if t not in self.last_reader and t not in self.streamed]
         self._stuff = {t: self._measure(t) for t in {*self.inputs, *self.maker}}
 
     def stuff(self, tensor: int) -> Stuff:
@@ -74,14 +89,24 @@ class Network:
         """Return the last step that reads a tensor; after all steps for a model output, before all if unread."""
         return len(self.steps) if tensor in self.outputs else self.last_reader.get(tensor, -1)
 
-    def crossing(self, first: int, last: int) -> tuple[list[int], list[int]]:
-        """Return the tensors that enter the steps [first, last) from before, and those that leave them."""
-        inside = range(first, last)
-        entering = {
-            read.tensor: None for i in inside for read in self.steps[i].reads if self.maker.get(read.tensor, -1) < first
-        }
-        leaving = [self.steps[i].output for i in inside if self.last_use(self.steps[i].output) >= last]
-        return list(entering), leaving
+    def crossing(self, steps: range, slow: bool) -> Crossing:
+        """Return what crosses the borders of a region. Without `slow` memory all else stays in fast memory."""
+        receive = [t for t in self.inputs if t in self.streamed and self.first_reader.get(t, 0) in steps]
+        if not slow:
+            return Crossing(receive=tuple(receive))
+        made = [*receive, *(self.steps[i].output for i in steps)]
+        reload = [t for t in self.entering(steps) if t not in receive]
+        spill = [t for t in made if self.last_use(t) >= steps.stop]
+        return Crossing(tuple(reload), tuple(spill), tuple(receive))
+
+    def entering(self, steps: range) -> list[int]:
+        """Return the tensors that a region reads and that exist before it, or arrive in it."""
+        reads = (read.tensor for i in steps for read in self.steps[i].reads)
+        return list(dict.fromkeys(t for t in reads if self.maker.get(t, -1) < steps.start))
+
+    def leaving(self, steps: range) -> list[int]:
+        """Return the tensors made in a region that are needed after it."""
+        return [self.steps[i].output for i in steps if self.last_use(self.steps[i].output) >= steps.stop]
 
     def _step(self, index: int) -> Step:
         operator = self.graph.operators[index]

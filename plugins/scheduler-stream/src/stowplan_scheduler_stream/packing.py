@@ -61,7 +61,7 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
         if span.accumulator_of >= 0:
             size = network.steps[span.accumulator_of].accumulator_bytes
             pieces.append(_Piece(index, Box(span.first[0], span.last[0], size, max(4, network.alignment_bytes)), (0,)))
-        elif span.tensor in network.inputs and span.tensor not in order.reloaded:
+        elif span.tensor in network.inputs and span.tensor not in order.brought:
             pieces += _input(network, index, span, base)
             base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
         elif span.tensor in network.outputs and span.tensor not in order.spilled:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stowplan_scheduler_stream.network import Network, Read
+from stowplan_scheduler_stream.network import Crossing, Network, Read
 
-RELOAD, SPILL = -1, -2
-"""In place of a step's index: a node that copies a tensor's rows from or to slow memory."""
+RELOAD, SPILL, RECEIVE = -1, -2, -3
+"""In place of a step's index: a node that copies a tensor's rows from or to slow memory, or takes them from outside."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ class RegionOrder:
     tiled: bool
 
     @cached_property
-    def reloaded(self) -> frozenset[int]:
-        return frozenset(work.tensor for work in self.works if work.step == RELOAD)
+    def brought(self) -> frozenset[int]:
+        """Tensors whose rows come into fast memory one by one: reloaded or received."""
+        return frozenset(work.tensor for work in self.works if work.step in (RELOAD, RECEIVE))
 
     @cached_property
     def spilled(self) -> frozenset[int]:
@@ -57,31 +58,26 @@ class RegionOrder:
 
 
 def order_region(
-    network: Network,
-    steps: range,
-    reload: Sequence[int],
-    spill: Sequence[int],
-    tiled: bool,
-    order: Sequence[int] | None = None,
+    network: Network, steps: range, crossing: Crossing, tiled: bool, order: Sequence[int] | None = None
 ) -> RegionOrder:
-    """Order the steps of a region. `reload` and `spill` name the tensors that cross to slow memory.
+    """Order the steps of a region.
 
     `order` says which work runs each time, one entry per unit; without it, the deepest that can.
     """
-    works = region_works(network, steps, reload, spill)
+    works = region_works(network, steps, crossing)
     if order is not None:
         firings = _counted(works, order)
     else:
         firings = _row_by_row(network, works) if tiled else [(i, 0, work.units) for i, work in enumerate(works)]
-    spans = _spans(network, works, firings, steps, tiled)
+    spans = _spans(network, works, firings, entering_region(network, steps, crossing), steps)
     return RegionOrder(tuple(works), tuple(firings), tuple(spans), tiled)
 
 
-def entering_region(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[int]:
+def entering_region(network: Network, steps: range, crossing: Crossing) -> list[int]:
     """Return the tensors that lie in fast memory when the region starts."""
-    entering = [t for t in network.crossing(steps.start, steps.stop)[0] if t not in reload]
+    entering = [t for t in network.entering(steps) if t not in crossing.reload and t not in crossing.receive]
     # Where nothing is in slow memory, inputs that no step reads are in fast memory as well.
-    return entering if reload or spill else [*entering, *network.unread]
+    return entering if crossing.reload or crossing.spill else [*entering, *network.unread]
 
 
 def _counted(works: Sequence[Work], order: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -93,18 +89,24 @@ def _counted(works: Sequence[Work], order: Sequence[int]) -> list[tuple[int, int
     return firings
 
 
-def region_works(network: Network, steps: range, reload: Sequence[int], spill: Sequence[int]) -> list[Work]:
-    works = []
-    for tensor in reload:
-        works.append(Work(RELOAD, tensor, network.stuff(tensor).rows, False, 0, ()))
+def region_works(network: Network, steps: range, crossing: Crossing) -> list[Work]:
+    """Return the nodes of a region in an order in which each finds its inputs."""
+    works: list[Work] = []
+    for kind, tensors in ((RELOAD, crossing.reload), (RECEIVE, crossing.receive)):
+        for tensor in tensors:
+            works.append(Work(kind, tensor, network.stuff(tensor).rows, False, 0, ()))
+            works += _spill(network, tensor) if kind == RECEIVE and tensor in crossing.spill else []
     for index in steps:
         step = network.steps[index]
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, step.reads))
-        if step.output in spill:
-            rows = network.stuff(step.output).rows
-            read = Read(step.output, 0, tuple(range(rows)), tuple(range(1, rows + 1)))
-            works.append(Work(SPILL, step.output, rows, False, 0, (read,)))
+        works += _spill(network, step.output) if step.output in crossing.spill else []
     return works
+
+
+def _spill(network: Network, tensor: int) -> list[Work]:
+    rows = network.stuff(tensor).rows
+    read = Read(tensor, 0, tuple(range(rows)), tuple(range(1, rows + 1)))
+    return [Work(SPILL, tensor, rows, False, 0, (read,))]
 
 
 def _row_by_row(network: Network, works: Sequence[Work]) -> list[tuple[int, int, int]]:
@@ -166,16 +168,15 @@ def _deepest(
 
 
 def _spans(
-    network: Network, works: Sequence[Work], firings: Sequence[tuple[int, int, int]], steps: range, tiled: bool
+    network: Network,
+    works: Sequence[Work],
+    firings: Sequence[tuple[int, int, int]],
+    entering: Sequence[int],
+    steps: range,
 ) -> list[Span]:
     """Return the life of every row, in steps that count the region's firings from 0."""
-    leaving = network.crossing(steps.start, steps.stop)[1]
-    reload = [work.tensor for work in works if work.step == RELOAD]
-    spill = [work.tensor for work in works if work.step == SPILL]
-    entering = entering_region(network, steps, reload, spill)
     first: dict[int, list[int]] = {}
     last: dict[int, list[int]] = {}
-    accumulators = []
     for tensor in [*entering, *(w.tensor for w in works)]:
         first.setdefault(tensor, [-1] * network.stuff(tensor).rows)
         last.setdefault(tensor, [0] * network.stuff(tensor).rows)
@@ -188,10 +189,9 @@ def _spans(
             for low, high in zip(read.first[begin:end], read.last[begin:end], strict=True):
                 for row in range(low, high):
                     ends[row] = step + 1
-    if tiled:
-        accumulators = [_accumulator(i, works, firings) for i, work in enumerate(works) if work.accumulator_bytes]
+    accumulators = [_accumulator(i, works, firings) for i, work in enumerate(works) if work.accumulator_bytes]
     spilled = {w.tensor for w in works if w.step == SPILL}
-    for tensor in leaving:
+    for tensor in network.leaving(steps):
         if tensor not in spilled:
             last[tensor] = [len(firings)] * len(last[tensor])
     written = {w.tensor for w in works if w.step != SPILL}

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from stowplan.errors import RuntimeFailure
 from stowplan.native.library import NativeLibrary
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import SPILL, Work
 
+PATIENCE = 6
 LIBRARY = NativeLibrary(name="stowplan-stream", folders=(Path(__file__).parent / "native",))
 
 _INTS, _LONGS, _BYTES = (ctypes.POINTER(kind) for kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8))
@@ -27,6 +29,8 @@ class Effort:
     states: int = 20_000
     seconds: float = 0.5
     seed: int = 0
+    cuts: bool = False
+    """Look for pieces that run one after another instead of one order of everything: for large networks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,23 +46,29 @@ class Found:
         return self.peak_bytes == self.lower_bound_bytes
 
 
+_COLUMNS: tuple[tuple[str, Any], ...] = (
+    ("node_units", _INTS),
+    ("node_output", _INTS),
+    ("node_by_input", _INTS),
+    ("node_accumulator", _LONGS),
+    ("node_first_read", _INTS),
+    ("read_node", _INTS),
+    ("read_tensor", _INTS),
+    ("read_first", _INTS),
+    ("read_low", _INTS),
+    ("read_high", _INTS),
+    ("tensor_rows", _INTS),
+    ("tensor_row_bytes", _LONGS),
+    ("tensor_whole", _INTS),
+    ("row_read", _BYTES),
+)
+"""The problem's arrays, in the order of `order_problem` in native/order.h."""
+
+
 class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("node_count", "tensor_count", "read_count", "firing_count")),
-        ("node_units", _INTS),
-        ("node_output", _INTS),
-        ("node_by_input", _INTS),
-        ("node_accumulator", _LONGS),
-        ("node_first_read", _INTS),
-        ("read_node", _INTS),
-        ("read_tensor", _INTS),
-        ("read_first", _INTS),
-        ("read_low", _INTS),
-        ("read_high", _INTS),
-        ("tensor_rows", _INTS),
-        ("tensor_row_bytes", _LONGS),
-        ("tensor_whole", _INTS),
-        ("row_read", _BYTES),
+        *_COLUMNS,
         ("start_peak_bytes", ctypes.c_int64),
     )
 
@@ -70,7 +80,7 @@ class _Limits(ctypes.Structure):
         ("good_enough_bytes", ctypes.c_int64),
         ("useless_bytes", ctypes.c_int64),
         ("seed", ctypes.c_uint32),
-        ("from_below", ctypes.c_int32),
+        ("patience", ctypes.c_int32),
     )
 
 
@@ -79,11 +89,11 @@ class _Result(ctypes.Structure):
         ("order", _INTS),
         ("peak_bytes", ctypes.c_int64),
         ("lower_bound_bytes", ctypes.c_int64),
-        ("states", ctypes.c_int64),
     )
 
 
-_SIGNATURES = (("order_search", ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),)
+_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_SIGNATURES = (("order_search", ctypes.c_int, _ARGUMENTS), ("order_cuts", ctypes.c_int, _ARGUMENTS))
 
 
 @lru_cache(maxsize=1)
@@ -112,9 +122,10 @@ def find_order(
     order = (ctypes.c_int32 * arrays.firings)()
     result = _Result(order=order)
     useless = 2**62 if useless_bytes is None else useless_bytes
-    limits = _Limits(effort.states, effort.seconds, 0, useless, effort.seed, 0)
+    limits = _Limits(effort.states, effort.seconds, 0, useless, effort.seed, PATIENCE)
     problem = arrays.problem()
-    status = native.order_search(ctypes.byref(problem), ctypes.byref(limits), ctypes.byref(result))
+    search = native.order_cuts if effort.cuts else native.order_search
+    status = search(ctypes.byref(problem), ctypes.byref(limits), ctypes.byref(result))
     if status != 0:
         return None
     return Found(order=tuple(order), peak_bytes=result.peak_bytes, lower_bound_bytes=result.lower_bound_bytes)
@@ -133,8 +144,7 @@ class _Arrays:
         self.read_rows = {tensor: bytearray(network.stuff(tensor).rows) for tensor in self.tensors}
         self.columns: dict[str, array[int]] = {
             name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i")
-            for name, kind in _Problem._fields_
-            if kind in (_INTS, _LONGS, _BYTES)
+            for name, kind in _COLUMNS
         }
         self.nothing = len(self.tensors)
         for index, work in enumerate(works):
@@ -149,12 +159,10 @@ class _Arrays:
 
     def problem(self) -> _Problem:
         found = _Problem(len(self.works), len(self.tensors) + 1, len(self.columns["read_node"]), self.firings)
-        for name, kind in _Problem._fields_:
-            if name in self.columns:
-                column = self.columns[name] or array(self.columns[name].typecode, [0])
-                self.columns[name] = column
-                pointer = ctypes.cast(column.buffer_info()[0], kind)
-                setattr(found, name, pointer)
+        for name, kind in _COLUMNS:
+            if not self.columns[name]:
+                self.columns[name].append(0)
+            setattr(found, name, ctypes.cast(self.columns[name].buffer_info()[0], kind))
         found.start_peak_bytes = sum(self.network.stuff(t).size_bytes for t in self.entering)
         return found
 

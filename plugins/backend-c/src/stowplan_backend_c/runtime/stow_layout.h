@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 streamed inputs */
+    uint32_t flags; /* 1 weights read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 inputs streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -268,6 +268,33 @@ enum stow_kinds {
     STOW_KIND_DEQUANTIZE_S8_F32 = 24,
     STOW_KIND_PAD = 25,
     STOW_KIND_CONCATENATION = 26,
+    STOW_KIND_REARRANGE = 27,
+    STOW_KIND_ARITHMETIC_F32 = 28,
+    STOW_KIND_ARITHMETIC_S32 = 29,
+    STOW_KIND_COMPARE = 30,
+    STOW_KIND_SUB_S8 = 31,
+    STOW_KIND_EXTREME_S8 = 32,
+    STOW_KIND_FUNCTION_F32 = 33,
+    STOW_KIND_CAST = 34,
+    STOW_KIND_REQUANTIZE = 35,
+    STOW_KIND_QUANTIZE_F32 = 36,
+    STOW_KIND_DEQUANTIZE_F32 = 37,
+    STOW_KIND_REDUCE = 38,
+    STOW_KIND_ARG_EXTREME = 39,
+    STOW_KIND_GATHER = 40,
+    STOW_KIND_RESIZE_BILINEAR_F32 = 41,
+    STOW_KIND_RESIZE_BILINEAR_S8 = 42,
+    STOW_KIND_CONV_2D_INT = 43,
+    STOW_KIND_TRANSPOSE_CONV_2D_F32 = 44,
+    STOW_KIND_TRANSPOSE_CONV_2D_INT = 45,
+    STOW_KIND_BATCH_MATMUL_F32 = 46,
+    STOW_KIND_LOG_SOFTMAX_F32 = 47,
+    STOW_KIND_L2_NORMALIZATION_F32 = 48,
+    STOW_KIND_SELECT = 49,
+    STOW_KIND_FULLY_CONNECTED_INT = 50,
+    STOW_KIND_POOL_INT = 51,
+    STOW_KIND_ADD_INT = 52,
+    STOW_KIND_MUL_INT = 53,
     STOW_KIND_RECEIVE = 200,
 };
 
@@ -639,7 +666,7 @@ enum stow_dequantize_s8_f32_params {
     STOW_DEQUANTIZE_S8_F32_PARAMS
 };
 
-/* `value` bytes around each image; in_c, out_c and before_c are bytes */
+/* a margin around each image that repeats the four bytes of `value`; in_c, out_c and before_c are bytes */
 enum stow_pad_params {
     STOW_PAD_IN_H,
     STOW_PAD_IN_W,
@@ -662,7 +689,467 @@ enum stow_concatenation_params {
     STOW_CONCATENATION_PARAMS
 };
 
-/* no kernel: the next rows of a streamed input, whose number is `input`, arrive from outside */
+/* output element i is the input's element offset + sum over axes of stride * index, or of table[index] */
+enum stow_rearrange_params {
+    STOW_REARRANGE_ELEMENT_BYTES,
+    STOW_REARRANGE_OFFSET,
+    STOW_REARRANGE_SIZE0,
+    STOW_REARRANGE_SIZE1,
+    STOW_REARRANGE_SIZE2,
+    STOW_REARRANGE_SIZE3,
+    STOW_REARRANGE_SIZE4,
+    STOW_REARRANGE_SIZE5,
+    STOW_REARRANGE_STRIDE0,
+    STOW_REARRANGE_STRIDE1,
+    STOW_REARRANGE_STRIDE2,
+    STOW_REARRANGE_STRIDE3,
+    STOW_REARRANGE_STRIDE4,
+    STOW_REARRANGE_STRIDE5,
+    STOW_REARRANGE_TABLE0, /* constant */
+    STOW_REARRANGE_TABLE1, /* constant */
+    STOW_REARRANGE_TABLE2, /* constant */
+    STOW_REARRANGE_TABLE3, /* constant */
+    STOW_REARRANGE_TABLE4, /* constant */
+    STOW_REARRANGE_TABLE5, /* constant */
+    STOW_REARRANGE_PARAMS
+};
+
+/* a function of two operands with broadcast, float32 */
+enum stow_arithmetic_f32_params {
+    STOW_ARITHMETIC_F32_HEIGHT,
+    STOW_ARITHMETIC_F32_WIDTH,
+    STOW_ARITHMETIC_F32_CHANNELS,
+    STOW_ARITHMETIC_F32_A_IMAGE,
+    STOW_ARITHMETIC_F32_A_ROW,
+    STOW_ARITHMETIC_F32_A_COLUMN,
+    STOW_ARITHMETIC_F32_A_CHANNEL,
+    STOW_ARITHMETIC_F32_B_IMAGE,
+    STOW_ARITHMETIC_F32_B_ROW,
+    STOW_ARITHMETIC_F32_B_COLUMN,
+    STOW_ARITHMETIC_F32_B_CHANNEL,
+    STOW_ARITHMETIC_F32_FUNCTION,
+    STOW_ARITHMETIC_F32_ACT_MIN, /* float32 bits */
+    STOW_ARITHMETIC_F32_ACT_MAX, /* float32 bits */
+    STOW_ARITHMETIC_F32_PARAMS
+};
+
+/* a function of two operands with broadcast, int32 */
+enum stow_arithmetic_s32_params {
+    STOW_ARITHMETIC_S32_HEIGHT,
+    STOW_ARITHMETIC_S32_WIDTH,
+    STOW_ARITHMETIC_S32_CHANNELS,
+    STOW_ARITHMETIC_S32_A_IMAGE,
+    STOW_ARITHMETIC_S32_A_ROW,
+    STOW_ARITHMETIC_S32_A_COLUMN,
+    STOW_ARITHMETIC_S32_A_CHANNEL,
+    STOW_ARITHMETIC_S32_B_IMAGE,
+    STOW_ARITHMETIC_S32_B_ROW,
+    STOW_ARITHMETIC_S32_B_COLUMN,
+    STOW_ARITHMETIC_S32_B_CHANNEL,
+    STOW_ARITHMETIC_S32_FUNCTION,
+    STOW_ARITHMETIC_S32_PARAMS
+};
+
+/* a comparison of two operands with broadcast; the result is bool */
+enum stow_compare_params {
+    STOW_COMPARE_HEIGHT,
+    STOW_COMPARE_WIDTH,
+    STOW_COMPARE_CHANNELS,
+    STOW_COMPARE_A_IMAGE,
+    STOW_COMPARE_A_ROW,
+    STOW_COMPARE_A_COLUMN,
+    STOW_COMPARE_A_CHANNEL,
+    STOW_COMPARE_B_IMAGE,
+    STOW_COMPARE_B_ROW,
+    STOW_COMPARE_B_COLUMN,
+    STOW_COMPARE_B_CHANNEL,
+    STOW_COMPARE_FUNCTION,
+    STOW_COMPARE_DTYPE,
+    STOW_COMPARE_PARAMS
+};
+
+/* difference with broadcast, int8; scaled as sums are */
+enum stow_sub_s8_params {
+    STOW_SUB_S8_HEIGHT,
+    STOW_SUB_S8_WIDTH,
+    STOW_SUB_S8_CHANNELS,
+    STOW_SUB_S8_A_IMAGE,
+    STOW_SUB_S8_A_ROW,
+    STOW_SUB_S8_A_COLUMN,
+    STOW_SUB_S8_A_CHANNEL,
+    STOW_SUB_S8_B_IMAGE,
+    STOW_SUB_S8_B_ROW,
+    STOW_SUB_S8_B_COLUMN,
+    STOW_SUB_S8_B_CHANNEL,
+    STOW_SUB_S8_A_ZERO_POINT,
+    STOW_SUB_S8_A_MULTIPLIER,
+    STOW_SUB_S8_A_SHIFT,
+    STOW_SUB_S8_B_ZERO_POINT,
+    STOW_SUB_S8_B_MULTIPLIER,
+    STOW_SUB_S8_B_SHIFT,
+    STOW_SUB_S8_OUTPUT_ZERO_POINT,
+    STOW_SUB_S8_OUTPUT_MULTIPLIER,
+    STOW_SUB_S8_OUTPUT_SHIFT,
+    STOW_SUB_S8_ACT_MIN,
+    STOW_SUB_S8_ACT_MAX,
+    STOW_SUB_S8_PARAMS
+};
+
+/* larger or smaller of two operands with broadcast, int8 */
+enum stow_extreme_s8_params {
+    STOW_EXTREME_S8_HEIGHT,
+    STOW_EXTREME_S8_WIDTH,
+    STOW_EXTREME_S8_CHANNELS,
+    STOW_EXTREME_S8_A_IMAGE,
+    STOW_EXTREME_S8_A_ROW,
+    STOW_EXTREME_S8_A_COLUMN,
+    STOW_EXTREME_S8_A_CHANNEL,
+    STOW_EXTREME_S8_B_IMAGE,
+    STOW_EXTREME_S8_B_ROW,
+    STOW_EXTREME_S8_B_COLUMN,
+    STOW_EXTREME_S8_B_CHANNEL,
+    STOW_EXTREME_S8_LARGEST,
+    STOW_EXTREME_S8_PARAMS
+};
+
+/* a function of each element, float32 */
+enum stow_function_f32_params {
+    STOW_FUNCTION_F32_FUNCTION,
+    STOW_FUNCTION_F32_ALPHA, /* float32 bits */
+    STOW_FUNCTION_F32_BETA, /* float32 bits */
+    STOW_FUNCTION_F32_PARAMS
+};
+
+/* each element in another type */
+enum stow_cast_params {
+    STOW_CAST_FROM,
+    STOW_CAST_TO,
+    STOW_CAST_PARAMS
+};
+
+/* integers from one quantization and type to another */
+enum stow_requantize_params {
+    STOW_REQUANTIZE_FROM,
+    STOW_REQUANTIZE_TO,
+    STOW_REQUANTIZE_INPUT_ZERO_POINT,
+    STOW_REQUANTIZE_OUTPUT_ZERO_POINT,
+    STOW_REQUANTIZE_MULTIPLIER,
+    STOW_REQUANTIZE_SHIFT,
+    STOW_REQUANTIZE_PARAMS
+};
+
+/* round half away from zero, saturate, to any integer type */
+enum stow_quantize_f32_params {
+    STOW_QUANTIZE_F32_TO,
+    STOW_QUANTIZE_F32_SCALE, /* float32 bits */
+    STOW_QUANTIZE_F32_ZERO_POINT,
+    STOW_QUANTIZE_F32_PARAMS
+};
+
+/* scale * (x - zero_point), from any integer type */
+enum stow_dequantize_f32_params {
+    STOW_DEQUANTIZE_F32_FROM,
+    STOW_DEQUANTIZE_F32_SCALE, /* float32 bits */
+    STOW_DEQUANTIZE_F32_ZERO_POINT,
+    STOW_DEQUANTIZE_F32_PARAMS
+};
+
+/* each output element from the input elements under it; reduced axes are listed last */
+enum stow_reduce_params {
+    STOW_REDUCE_FUNCTION,
+    STOW_REDUCE_DTYPE,
+    STOW_REDUCE_KEPT0,
+    STOW_REDUCE_KEPT1,
+    STOW_REDUCE_KEPT2,
+    STOW_REDUCE_KEPT3,
+    STOW_REDUCE_KEPT_STEP0,
+    STOW_REDUCE_KEPT_STEP1,
+    STOW_REDUCE_KEPT_STEP2,
+    STOW_REDUCE_KEPT_STEP3,
+    STOW_REDUCE_GONE0,
+    STOW_REDUCE_GONE1,
+    STOW_REDUCE_GONE2,
+    STOW_REDUCE_GONE3,
+    STOW_REDUCE_GONE_STEP0,
+    STOW_REDUCE_GONE_STEP1,
+    STOW_REDUCE_GONE_STEP2,
+    STOW_REDUCE_GONE_STEP3,
+    STOW_REDUCE_INPUT_ZERO_POINT,
+    STOW_REDUCE_OUTPUT_ZERO_POINT,
+    STOW_REDUCE_MULTIPLIER,
+    STOW_REDUCE_SHIFT,
+    STOW_REDUCE_PARAMS
+};
+
+/* index of the first largest or smallest of each run of `depth` elements */
+enum stow_arg_extreme_params {
+    STOW_ARG_EXTREME_DEPTH,
+    STOW_ARG_EXTREME_LARGEST,
+    STOW_ARG_EXTREME_DTYPE,
+    STOW_ARG_EXTREME_TO,
+    STOW_ARG_EXTREME_PARAMS
+};
+
+/* runs of `inner` bytes taken from the input at the places that int32 or int64 indices name */
+enum stow_gather_params {
+    STOW_GATHER_OUTER,
+    STOW_GATHER_COUNT,
+    STOW_GATHER_INNER,
+    STOW_GATHER_TO_COUNT,
+    STOW_GATHER_INDEX_BYTES,
+    STOW_GATHER_PARAMS
+};
+
+/* interpolation between four neighbours, float32 */
+enum stow_resize_bilinear_f32_params {
+    STOW_RESIZE_BILINEAR_F32_IN_H,
+    STOW_RESIZE_BILINEAR_F32_IN_W,
+    STOW_RESIZE_BILINEAR_F32_CHANNELS,
+    STOW_RESIZE_BILINEAR_F32_OUT_H,
+    STOW_RESIZE_BILINEAR_F32_OUT_W,
+    STOW_RESIZE_BILINEAR_F32_ROWS, /* constant */
+    STOW_RESIZE_BILINEAR_F32_COLUMNS, /* constant */
+    STOW_RESIZE_BILINEAR_F32_PARAMS
+};
+
+/* interpolation between four neighbours, int8; weights have 10 bits */
+enum stow_resize_bilinear_s8_params {
+    STOW_RESIZE_BILINEAR_S8_IN_H,
+    STOW_RESIZE_BILINEAR_S8_IN_W,
+    STOW_RESIZE_BILINEAR_S8_CHANNELS,
+    STOW_RESIZE_BILINEAR_S8_OUT_H,
+    STOW_RESIZE_BILINEAR_S8_OUT_W,
+    STOW_RESIZE_BILINEAR_S8_ROWS, /* constant */
+    STOW_RESIZE_BILINEAR_S8_COLUMNS, /* constant */
+    STOW_RESIZE_BILINEAR_S8_PARAMS
+};
+
+/* convolution in groups, int8 or int16; weights [O,KH,KW,I/groups] */
+enum stow_conv_2d_int_params {
+    STOW_CONV_2D_INT_IN_H,
+    STOW_CONV_2D_INT_IN_W,
+    STOW_CONV_2D_INT_IN_C,
+    STOW_CONV_2D_INT_OUT_H,
+    STOW_CONV_2D_INT_OUT_W,
+    STOW_CONV_2D_INT_OUT_C,
+    STOW_CONV_2D_INT_KERNEL_H,
+    STOW_CONV_2D_INT_KERNEL_W,
+    STOW_CONV_2D_INT_STRIDE_H,
+    STOW_CONV_2D_INT_STRIDE_W,
+    STOW_CONV_2D_INT_PAD_TOP,
+    STOW_CONV_2D_INT_PAD_LEFT,
+    STOW_CONV_2D_INT_DILATION_H,
+    STOW_CONV_2D_INT_DILATION_W,
+    STOW_CONV_2D_INT_GROUPS,
+    STOW_CONV_2D_INT_DTYPE,
+    STOW_CONV_2D_INT_WIDE,
+    STOW_CONV_2D_INT_INPUT_ZERO_POINT,
+    STOW_CONV_2D_INT_WEIGHTS_ZERO_POINT,
+    STOW_CONV_2D_INT_OUTPUT_ZERO_POINT,
+    STOW_CONV_2D_INT_ACT_MIN,
+    STOW_CONV_2D_INT_ACT_MAX,
+    STOW_CONV_2D_INT_WEIGHTS, /* constant */
+    STOW_CONV_2D_INT_BIAS, /* constant */
+    STOW_CONV_2D_INT_MULTIPLIER, /* constant */
+    STOW_CONV_2D_INT_SHIFT, /* constant */
+    STOW_CONV_2D_INT_PARAMS
+};
+
+/* each input element spread by the kernel, float32; weights [O,KH,KW,I] */
+enum stow_transpose_conv_2d_f32_params {
+    STOW_TRANSPOSE_CONV_2D_F32_IN_H,
+    STOW_TRANSPOSE_CONV_2D_F32_IN_W,
+    STOW_TRANSPOSE_CONV_2D_F32_IN_C,
+    STOW_TRANSPOSE_CONV_2D_F32_OUT_H,
+    STOW_TRANSPOSE_CONV_2D_F32_OUT_W,
+    STOW_TRANSPOSE_CONV_2D_F32_OUT_C,
+    STOW_TRANSPOSE_CONV_2D_F32_KERNEL_H,
+    STOW_TRANSPOSE_CONV_2D_F32_KERNEL_W,
+    STOW_TRANSPOSE_CONV_2D_F32_STRIDE_H,
+    STOW_TRANSPOSE_CONV_2D_F32_STRIDE_W,
+    STOW_TRANSPOSE_CONV_2D_F32_PAD_TOP,
+    STOW_TRANSPOSE_CONV_2D_F32_PAD_LEFT,
+    STOW_TRANSPOSE_CONV_2D_F32_ACT_MIN, /* float32 bits */
+    STOW_TRANSPOSE_CONV_2D_F32_ACT_MAX, /* float32 bits */
+    STOW_TRANSPOSE_CONV_2D_F32_WEIGHTS, /* constant */
+    STOW_TRANSPOSE_CONV_2D_F32_BIAS, /* constant */
+    STOW_TRANSPOSE_CONV_2D_F32_PARAMS
+};
+
+/* each input element spread by the kernel, int8 or int16 */
+enum stow_transpose_conv_2d_int_params {
+    STOW_TRANSPOSE_CONV_2D_INT_IN_H,
+    STOW_TRANSPOSE_CONV_2D_INT_IN_W,
+    STOW_TRANSPOSE_CONV_2D_INT_IN_C,
+    STOW_TRANSPOSE_CONV_2D_INT_OUT_H,
+    STOW_TRANSPOSE_CONV_2D_INT_OUT_W,
+    STOW_TRANSPOSE_CONV_2D_INT_OUT_C,
+    STOW_TRANSPOSE_CONV_2D_INT_KERNEL_H,
+    STOW_TRANSPOSE_CONV_2D_INT_KERNEL_W,
+    STOW_TRANSPOSE_CONV_2D_INT_STRIDE_H,
+    STOW_TRANSPOSE_CONV_2D_INT_STRIDE_W,
+    STOW_TRANSPOSE_CONV_2D_INT_PAD_TOP,
+    STOW_TRANSPOSE_CONV_2D_INT_PAD_LEFT,
+    STOW_TRANSPOSE_CONV_2D_INT_DTYPE,
+    STOW_TRANSPOSE_CONV_2D_INT_WIDE,
+    STOW_TRANSPOSE_CONV_2D_INT_INPUT_ZERO_POINT,
+    STOW_TRANSPOSE_CONV_2D_INT_WEIGHTS_ZERO_POINT,
+    STOW_TRANSPOSE_CONV_2D_INT_OUTPUT_ZERO_POINT,
+    STOW_TRANSPOSE_CONV_2D_INT_ACT_MIN,
+    STOW_TRANSPOSE_CONV_2D_INT_ACT_MAX,
+    STOW_TRANSPOSE_CONV_2D_INT_WEIGHTS, /* constant */
+    STOW_TRANSPOSE_CONV_2D_INT_BIAS, /* constant */
+    STOW_TRANSPOSE_CONV_2D_INT_MULTIPLIER, /* constant */
+    STOW_TRANSPOSE_CONV_2D_INT_SHIFT, /* constant */
+    STOW_TRANSPOSE_CONV_2D_INT_PARAMS
+};
+
+/* products of matrices, float32; a step of 0 repeats a matrix along a batch axis */
+enum stow_batch_matmul_f32_params {
+    STOW_BATCH_MATMUL_F32_BATCH0,
+    STOW_BATCH_MATMUL_F32_BATCH1,
+    STOW_BATCH_MATMUL_F32_BATCH2,
+    STOW_BATCH_MATMUL_F32_M,
+    STOW_BATCH_MATMUL_F32_N,
+    STOW_BATCH_MATMUL_F32_K,
+    STOW_BATCH_MATMUL_F32_A_STEP0,
+    STOW_BATCH_MATMUL_F32_A_STEP1,
+    STOW_BATCH_MATMUL_F32_A_STEP2,
+    STOW_BATCH_MATMUL_F32_B_STEP0,
+    STOW_BATCH_MATMUL_F32_B_STEP1,
+    STOW_BATCH_MATMUL_F32_B_STEP2,
+    STOW_BATCH_MATMUL_F32_A_ROW,
+    STOW_BATCH_MATMUL_F32_A_COLUMN,
+    STOW_BATCH_MATMUL_F32_B_ROW,
+    STOW_BATCH_MATMUL_F32_B_COLUMN,
+    STOW_BATCH_MATMUL_F32_PARAMS
+};
+
+/* logarithm of softmax of each run of `depth` elements, float32 */
+enum stow_log_softmax_f32_params {
+    STOW_LOG_SOFTMAX_F32_DEPTH,
+    STOW_LOG_SOFTMAX_F32_PARAMS
+};
+
+/* each run of `depth` elements divided by its length, float32 */
+enum stow_l2_normalization_f32_params {
+    STOW_L2_NORMALIZATION_F32_DEPTH,
+    STOW_L2_NORMALIZATION_F32_PARAMS
+};
+
+/* elements of the second operand where the first is not 0, of the third elsewhere */
+enum stow_select_params {
+    STOW_SELECT_ELEMENT_BYTES,
+    STOW_SELECT_SIZE0,
+    STOW_SELECT_SIZE1,
+    STOW_SELECT_SIZE2,
+    STOW_SELECT_SIZE3,
+    STOW_SELECT_C_STEP0,
+    STOW_SELECT_C_STEP1,
+    STOW_SELECT_C_STEP2,
+    STOW_SELECT_C_STEP3,
+    STOW_SELECT_A_STEP0,
+    STOW_SELECT_A_STEP1,
+    STOW_SELECT_A_STEP2,
+    STOW_SELECT_A_STEP3,
+    STOW_SELECT_B_STEP0,
+    STOW_SELECT_B_STEP1,
+    STOW_SELECT_B_STEP2,
+    STOW_SELECT_B_STEP3,
+    STOW_SELECT_PARAMS
+};
+
+/* weights [outputs,features] times vectors, int8 or int16 */
+enum stow_fully_connected_int_params {
+    STOW_FULLY_CONNECTED_INT_FEATURES,
+    STOW_FULLY_CONNECTED_INT_OUTPUTS,
+    STOW_FULLY_CONNECTED_INT_DTYPE,
+    STOW_FULLY_CONNECTED_INT_WIDE,
+    STOW_FULLY_CONNECTED_INT_INPUT_ZERO_POINT,
+    STOW_FULLY_CONNECTED_INT_WEIGHTS_ZERO_POINT,
+    STOW_FULLY_CONNECTED_INT_OUTPUT_ZERO_POINT,
+    STOW_FULLY_CONNECTED_INT_ACT_MIN,
+    STOW_FULLY_CONNECTED_INT_ACT_MAX,
+    STOW_FULLY_CONNECTED_INT_WEIGHTS, /* constant */
+    STOW_FULLY_CONNECTED_INT_BIAS, /* constant */
+    STOW_FULLY_CONNECTED_INT_MULTIPLIER, /* constant */
+    STOW_FULLY_CONNECTED_INT_SHIFT, /* constant */
+    STOW_FULLY_CONNECTED_INT_PARAMS
+};
+
+/* largest or mean of the window's elements inside the input, int16 */
+enum stow_pool_int_params {
+    STOW_POOL_INT_IN_H,
+    STOW_POOL_INT_IN_W,
+    STOW_POOL_INT_IN_C,
+    STOW_POOL_INT_OUT_H,
+    STOW_POOL_INT_OUT_W,
+    STOW_POOL_INT_OUT_C,
+    STOW_POOL_INT_KERNEL_H,
+    STOW_POOL_INT_KERNEL_W,
+    STOW_POOL_INT_STRIDE_H,
+    STOW_POOL_INT_STRIDE_W,
+    STOW_POOL_INT_PAD_TOP,
+    STOW_POOL_INT_PAD_LEFT,
+    STOW_POOL_INT_LARGEST,
+    STOW_POOL_INT_ACT_MIN,
+    STOW_POOL_INT_ACT_MAX,
+    STOW_POOL_INT_PARAMS
+};
+
+/* sum or difference with broadcast, int16; operands are scaled to a common scale */
+enum stow_add_int_params {
+    STOW_ADD_INT_HEIGHT,
+    STOW_ADD_INT_WIDTH,
+    STOW_ADD_INT_CHANNELS,
+    STOW_ADD_INT_A_IMAGE,
+    STOW_ADD_INT_A_ROW,
+    STOW_ADD_INT_A_COLUMN,
+    STOW_ADD_INT_A_CHANNEL,
+    STOW_ADD_INT_B_IMAGE,
+    STOW_ADD_INT_B_ROW,
+    STOW_ADD_INT_B_COLUMN,
+    STOW_ADD_INT_B_CHANNEL,
+    STOW_ADD_INT_SUBTRACT,
+    STOW_ADD_INT_LEFT_SHIFT,
+    STOW_ADD_INT_A_ZERO_POINT,
+    STOW_ADD_INT_A_MULTIPLIER,
+    STOW_ADD_INT_A_SHIFT,
+    STOW_ADD_INT_B_ZERO_POINT,
+    STOW_ADD_INT_B_MULTIPLIER,
+    STOW_ADD_INT_B_SHIFT,
+    STOW_ADD_INT_OUTPUT_ZERO_POINT,
+    STOW_ADD_INT_OUTPUT_MULTIPLIER,
+    STOW_ADD_INT_OUTPUT_SHIFT,
+    STOW_ADD_INT_ACT_MIN,
+    STOW_ADD_INT_ACT_MAX,
+    STOW_ADD_INT_PARAMS
+};
+
+/* product with broadcast, int16 */
+enum stow_mul_int_params {
+    STOW_MUL_INT_HEIGHT,
+    STOW_MUL_INT_WIDTH,
+    STOW_MUL_INT_CHANNELS,
+    STOW_MUL_INT_A_IMAGE,
+    STOW_MUL_INT_A_ROW,
+    STOW_MUL_INT_A_COLUMN,
+    STOW_MUL_INT_A_CHANNEL,
+    STOW_MUL_INT_B_IMAGE,
+    STOW_MUL_INT_B_ROW,
+    STOW_MUL_INT_B_COLUMN,
+    STOW_MUL_INT_B_CHANNEL,
+    STOW_MUL_INT_A_ZERO_POINT,
+    STOW_MUL_INT_B_ZERO_POINT,
+    STOW_MUL_INT_OUTPUT_ZERO_POINT,
+    STOW_MUL_INT_OUTPUT_MULTIPLIER,
+    STOW_MUL_INT_OUTPUT_SHIFT,
+    STOW_MUL_INT_ACT_MIN,
+    STOW_MUL_INT_ACT_MAX,
+    STOW_MUL_INT_PARAMS
+};
+
+/* no kernel: the next rows of a streamed input arrive from outside */
 enum stow_receive_params {
     STOW_RECEIVE_INPUT,
     STOW_RECEIVE_PARAMS
@@ -746,6 +1233,87 @@ enum stow_receive_params {
 #endif
 #ifndef STOW_WITH_CONCATENATION
 #define STOW_WITH_CONCATENATION 1
+#endif
+#ifndef STOW_WITH_REARRANGE
+#define STOW_WITH_REARRANGE 1
+#endif
+#ifndef STOW_WITH_ARITHMETIC_F32
+#define STOW_WITH_ARITHMETIC_F32 1
+#endif
+#ifndef STOW_WITH_ARITHMETIC_S32
+#define STOW_WITH_ARITHMETIC_S32 1
+#endif
+#ifndef STOW_WITH_COMPARE
+#define STOW_WITH_COMPARE 1
+#endif
+#ifndef STOW_WITH_SUB_S8
+#define STOW_WITH_SUB_S8 1
+#endif
+#ifndef STOW_WITH_EXTREME_S8
+#define STOW_WITH_EXTREME_S8 1
+#endif
+#ifndef STOW_WITH_FUNCTION_F32
+#define STOW_WITH_FUNCTION_F32 1
+#endif
+#ifndef STOW_WITH_CAST
+#define STOW_WITH_CAST 1
+#endif
+#ifndef STOW_WITH_REQUANTIZE
+#define STOW_WITH_REQUANTIZE 1
+#endif
+#ifndef STOW_WITH_QUANTIZE_F32
+#define STOW_WITH_QUANTIZE_F32 1
+#endif
+#ifndef STOW_WITH_DEQUANTIZE_F32
+#define STOW_WITH_DEQUANTIZE_F32 1
+#endif
+#ifndef STOW_WITH_REDUCE
+#define STOW_WITH_REDUCE 1
+#endif
+#ifndef STOW_WITH_ARG_EXTREME
+#define STOW_WITH_ARG_EXTREME 1
+#endif
+#ifndef STOW_WITH_GATHER
+#define STOW_WITH_GATHER 1
+#endif
+#ifndef STOW_WITH_RESIZE_BILINEAR_F32
+#define STOW_WITH_RESIZE_BILINEAR_F32 1
+#endif
+#ifndef STOW_WITH_RESIZE_BILINEAR_S8
+#define STOW_WITH_RESIZE_BILINEAR_S8 1
+#endif
+#ifndef STOW_WITH_CONV_2D_INT
+#define STOW_WITH_CONV_2D_INT 1
+#endif
+#ifndef STOW_WITH_TRANSPOSE_CONV_2D_F32
+#define STOW_WITH_TRANSPOSE_CONV_2D_F32 1
+#endif
+#ifndef STOW_WITH_TRANSPOSE_CONV_2D_INT
+#define STOW_WITH_TRANSPOSE_CONV_2D_INT 1
+#endif
+#ifndef STOW_WITH_BATCH_MATMUL_F32
+#define STOW_WITH_BATCH_MATMUL_F32 1
+#endif
+#ifndef STOW_WITH_LOG_SOFTMAX_F32
+#define STOW_WITH_LOG_SOFTMAX_F32 1
+#endif
+#ifndef STOW_WITH_L2_NORMALIZATION_F32
+#define STOW_WITH_L2_NORMALIZATION_F32 1
+#endif
+#ifndef STOW_WITH_SELECT
+#define STOW_WITH_SELECT 1
+#endif
+#ifndef STOW_WITH_FULLY_CONNECTED_INT
+#define STOW_WITH_FULLY_CONNECTED_INT 1
+#endif
+#ifndef STOW_WITH_POOL_INT
+#define STOW_WITH_POOL_INT 1
+#endif
+#ifndef STOW_WITH_ADD_INT
+#define STOW_WITH_ADD_INT 1
+#endif
+#ifndef STOW_WITH_MUL_INT
+#define STOW_WITH_MUL_INT 1
 #endif
 #ifndef STOW_WITH_RECEIVE
 #define STOW_WITH_RECEIVE 1
