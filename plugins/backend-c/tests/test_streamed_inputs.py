@@ -56,6 +56,15 @@ def test_the_host_pushes_rows_in_the_order_in_which_the_plan_asks() -> None:
         assert compiled.run([X[::-1], U, Z]) == [X[::-1], U, Z]
 
 
+def test_inputs_may_be_anything_with_bytes() -> None:
+    x = memoryview(X).cast("I", (4, 2))
+    assert HostCompiled(arriving_plan().file()).run([x, bytearray(U), memoryview(Z)]) == [X, U, Z]
+
+
+def test_the_status_that_asks_for_rows_is_the_one_the_host_knows() -> None:
+    assert runtime().text(MORE) == "more rows of an input are needed"
+
+
 def test_ports_say_which_inputs_are_streamed_and_how_they_are_cut() -> None:
     compiled = HostCompiled(arriving_plan().file())
     cut = [(port.name, port.streamed, port.rows, port.row_bytes) for port in compiled.inputs]

@@ -85,13 +85,13 @@ class HostCompiled:
         self._check_inputs(inputs)
         self._fast.fill(self._poison)
         self._slow.fill(self._poison)
-        library = self._runtime.library
-        for index, (port, data) in enumerate(zip(self.inputs, inputs, strict=True)):
+        library, given = self._runtime.library, [bytes(data) for data in inputs]
+        for index, (port, data) in enumerate(zip(self.inputs, given, strict=True)):
             if not port.streamed:
-                ctypes.memmove(library.stow_input(self._context, index), bytes(data), port.size_bytes)
+                ctypes.memmove(library.stow_input(self._context, index), data, port.size_bytes)
         streamed = any(port.streamed for port in self.inputs)
         start = time.perf_counter_ns()
-        status = self._push(inputs) if streamed else library.stow_invoke(self._context)
+        status = self._push(given) if streamed else library.stow_invoke(self._context)
         duration = time.perf_counter_ns() - start
         for memory in (self._fast, self._slow, self._data, self._row):
             memory.check()
@@ -121,7 +121,7 @@ class HostCompiled:
             cursors[index] += port.row_bytes
             if cursors[index] > port.size_bytes:
                 raise PlanError(f"the plan cannot be run: it takes more rows than {port.name} has; compile it again")
-            ctypes.memmove(row.address, bytes(inputs[index][start : cursors[index]]), port.row_bytes)
+            ctypes.memmove(row.address, inputs[index][start : cursors[index]], port.row_bytes)
             status = library.stow_push_rows(context, index, row.address, 1)
         for port, taken in zip(self.inputs, cursors, strict=True):
             if status == 0 and port.streamed and taken < port.size_bytes:
