@@ -128,9 +128,10 @@ def _compare(model: bytes, plan: bytes, oracles: list[tuple[str, Any]]) -> dict[
     import numpy as np
 
     from oracles import random_inputs
+
     from stowplan_backend_c import CBackend
 
-    samples = [random_inputs(model, seed) for seed in range(RUNS)]
+    samples = [[_tame(array, seed) for array in random_inputs(model, seed)] for seed in range(RUNS)]
     mine = CBackend().compile(plan)
     answers = [mine.run([np.ascontiguousarray(array).tobytes() for array in inputs]) for inputs in samples]
     best: dict[str, Any] = {"verdict": "alone", "why": "no runtime gets through its run"}
@@ -154,6 +155,13 @@ def _compare(model: bytes, plan: bytes, oracles: list[tuple[str, Any]]) -> dict[
         if best["verdict"] == "alone" or result["off"] < best["off"]:
             best = result
     return best
+
+
+def _tame(array: Any, seed: int) -> Any:
+    """Whole numbers of 32 bits and more count things: places in a table, positions in a text."""
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
+        return array % (seed + 7)
+    return array
 
 
 def _verdict(worst: float, largest: float, integer: bool, model: bytes) -> str:

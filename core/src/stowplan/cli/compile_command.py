@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stowplan.build.artifact import PLAN, Artifact
+from stowplan.build.artifact import Artifact
 from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
@@ -86,21 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry) -> Artifact:
-    if arguments.no_cache:
-        return _uncached(request, telemetry)
     from stowplan.build.incremental import compile_incremental
 
-    cache = open_cache(arguments, store)
-    return compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
-
-
-def _uncached(request: CompileRequest, telemetry: Telemetry) -> Artifact:
-    from stowplan.build.codec import facts_document
-    from stowplan.build.pipeline import Session, compile_session
-
-    result = compile_session(Session(request, telemetry=telemetry))
-    meta = {"facts": facts_document(result.facts), "diagnostics": []}
-    return Artifact(key="", document={}, files={PLAN: result.data}, metadata=meta, cache="off")
+    cache = None if arguments.no_cache else open_cache(store)
+    artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+    if cache is not None:
+        cache.finish()
+    return artifact
 
 
 def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:

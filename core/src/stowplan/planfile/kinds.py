@@ -165,6 +165,9 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "b_multiplier", "b_shift", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
         _kind("mul_int", 53, "product with broadcast, int16", *_BROADCAST,
               "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("softmax_s16", 54,
+              "softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x)",
+              "depth", "input_bytes", "multiplier", "shift", "exp:const", "inverse:const"),
         _kind("receive", 200, "no kernel: the next rows of a streamed input arrive from outside", "input"),
     )
 }  # fmt: skip

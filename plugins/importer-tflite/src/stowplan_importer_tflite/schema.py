@@ -38,6 +38,7 @@ class QuantizationField:
 
 class OperatorField:
     CODE, INPUTS, OUTPUTS, OPTIONS_TYPE, OPTIONS = range(5)
+    OPTIONS_2 = 12
 
 
 class SignatureField:
@@ -97,6 +98,10 @@ class BatchMatMulField:
     ADJOINT_X, ADJOINT_Y = range(2)
 
 
+COMPOSITE_SUBGRAPH = 1
+CALL_SUBGRAPH = 0
+CALL_ONCE_SUBGRAPH = 0
+VAR_HANDLE_CONTAINER, VAR_HANDLE_NAME = 0, 1
 BLOCK_SIZE = 0
 SQUEEZE_DIMS = 0
 MIRROR_PAD_MODE = 0

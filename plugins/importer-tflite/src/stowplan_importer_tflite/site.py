@@ -19,7 +19,7 @@ MAX_RESCALE = 2.0**30
 """TFLite Micro's multiplier cannot express more; a sound model stays far below 1."""
 
 WAY_OUT = {
-    "uint8": "uint8 is the legacy quantization; convert the model again with int8",
+    "uint8": "uint8 without a scale; convert the model again with int8",
     "int16": "int16 activations; convert the model again with int8 activations",
     "float16": "float16 activations; convert the model again in float32 or int8",
 }
@@ -75,7 +75,7 @@ class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own.
 
     `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
-    operators, or for a constant in another form.
+    operators, or for a constant in another form. `keep` says what a variable input holds afterwards.
     """
 
     kind: str
@@ -84,6 +84,7 @@ class Site(NamedTuple):
     table: Table | None
     outputs: tuple[Value, ...]
     new: NewTensor
+    keep: Callable[[int, Value], None]
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""

@@ -16,6 +16,8 @@ from stowplan.build.lower.fixed_point import (
 from stowplan.build.lower.nodes import Lowered
 from stowplan.build.lower.ranges import FLOAT_MAX, quantized
 from stowplan.build.lower.site import Site
+from stowplan.build.lower.tables import softmax_s16
+from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import Quantization
 from stowplan.planfile.layout import DTYPE_CODES
 
@@ -83,12 +85,20 @@ def quantize(site: Site) -> Lowered:
         raise site.refusal(f"from {source.dtype} to {site.output.dtype} is not supported")
     before = site.quantization(source)
     scale = factor(before.scale / result.scale)
-    if pair == ("int8", "int8"):
-        return table_of(site, lambda value: saturate(scale(value - before.zero_point) + result.zero_point))
+    if set(pair) <= {"int8", "uint8"}:
+        return _requantized_bytes(site, lambda value: scale(value - before.zero_point) + result.zero_point)
     codes = {"from": DTYPE_CODES[source.dtype], "to": DTYPE_CODES[site.output.dtype]}
     points = {"input_zero_point": before.zero_point, "output_zero_point": result.zero_point}
     factors = {"multiplier": scale.multiplier, "shift": scale.shift}
     return Lowered(kind="requantize", params={**codes, **points, **factors}, operands=(site.operand(),))
+
+
+def _requantized_bytes(site: Site, entry: Callable[[int], int]) -> Lowered:
+    """A table from int8 or uint8 to either; it is counted from the byte that means -128 as int8."""
+    signed, (low, high) = site.input().dtype == "int8", RANGE[site.output.dtype]
+    values = (value if signed else value & 0xFF for value in range(INT8_MIN, INT8_MAX + 1))
+    table = bytes(saturate(entry(value), low, high) & 0xFF for value in values)
+    return Lowered(kind="table_s8", params={"table": table}, operands=(site.operand(),))
 
 
 def dequantize(site: Site) -> Lowered:
@@ -109,8 +119,10 @@ def softmax(site: Site) -> Lowered:
     depth = site.input().shape[-1] if site.input().shape else 1
     if not 0.0 < beta <= FLOAT_MAX:
         raise site.refusal(f"beta {beta} is not a positive number")
-    if site.dtype(0) == "float32":
+    if site.output.dtype != "int16" and site.dtype(0) == "float32":
         return Lowered(kind="softmax_f32", params={"depth": depth, "beta": beta}, operands=(site.operand(),))
+    if site.output.dtype == "int16":
+        return softmax_s16(site, depth, beta)
     if depth > SOFTMAX_MAX_DEPTH:
         raise site.refusal(f"over {depth} int8 values; at most {SOFTMAX_MAX_DEPTH} are supported")
     source = site.quantization(site.input())

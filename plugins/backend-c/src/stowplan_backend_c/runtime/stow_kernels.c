@@ -162,6 +162,9 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_MUL_INT
     [STOW_KIND_MUL_INT] = {stow_mul_int_run, stow_mul_int_check},
 #endif
+#if STOW_WITH_SOFTMAX_S16
+    [STOW_KIND_SOFTMAX_S16] = {stow_softmax_s16_run, stow_softmax_s16_check},
+#endif
 };
 
 STOW_API const stow_kernel *stow_find_kernel(uint32_t kind)

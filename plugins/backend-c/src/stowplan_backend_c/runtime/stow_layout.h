@@ -7,7 +7,7 @@
 
 #define STOW_VERSION_MAJOR 1
 #define STOW_VERSION_MINOR 1
-#define STOW_KNOWN_FLAGS 31
+#define STOW_KNOWN_FLAGS 63
 #define STOW_MAX_STREAMED_INPUTS 32u
 
 /* The first 144 bytes of a plan. */
@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 inputs streamed */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state, 32 streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -186,12 +186,24 @@ _Static_assert(sizeof(stow_port) == 4, "plan layout");
 _Static_assert(offsetof(stow_port, tensor) == 0, "plan layout");
 _Static_assert(offsetof(stow_port, buffer) == 2, "plan layout");
 
+/* What a run leaves to the next: at its end the bytes of one buffer go to another, where the next run reads them. */
+typedef struct stow_state {
+    uint16_t before; /* buffer that a run reads; contiguous */
+    uint16_t after; /* buffer that a run fills; contiguous, and as large */
+    uint32_t initial; /* what the first run reads, a constant outside all blocks; 4294967295 for zeros */
+} stow_state;
+_Static_assert(sizeof(stow_state) == 8, "plan layout");
+_Static_assert(offsetof(stow_state, before) == 0, "plan layout");
+_Static_assert(offsetof(stow_state, after) == 2, "plan layout");
+_Static_assert(offsetof(stow_state, initial) == 4, "plan layout");
+
 enum stow_flags {
     STOW_FLAG_XIP = 1,
     STOW_FLAG_PROVEN = 2,
     STOW_FLAG_NAMES = 4,
     STOW_FLAG_COMPRESSED = 8,
-    STOW_FLAG_STREAMED = 16,
+    STOW_FLAG_STATE = 16,
+    STOW_FLAG_STREAMED = 32,
 };
 
 enum stow_sections {
@@ -210,6 +222,7 @@ enum stow_sections {
     STOW_SECTION_STRINGS = 13,
     STOW_SECTION_WEIGHTS = 14,
     STOW_SECTION_PROVENANCE = 15,
+    STOW_SECTION_STATES = 16,
 };
 
 enum stow_dtypes {
@@ -295,6 +308,7 @@ enum stow_kinds {
     STOW_KIND_POOL_INT = 51,
     STOW_KIND_ADD_INT = 52,
     STOW_KIND_MUL_INT = 53,
+    STOW_KIND_SOFTMAX_S16 = 54,
     STOW_KIND_RECEIVE = 200,
 };
 
@@ -1149,6 +1163,17 @@ enum stow_mul_int_params {
     STOW_MUL_INT_PARAMS
 };
 
+/* softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x) */
+enum stow_softmax_s16_params {
+    STOW_SOFTMAX_S16_DEPTH,
+    STOW_SOFTMAX_S16_INPUT_BYTES,
+    STOW_SOFTMAX_S16_MULTIPLIER,
+    STOW_SOFTMAX_S16_SHIFT,
+    STOW_SOFTMAX_S16_EXP, /* constant */
+    STOW_SOFTMAX_S16_INVERSE, /* constant */
+    STOW_SOFTMAX_S16_PARAMS
+};
+
 /* no kernel: the next rows of a streamed input arrive from outside */
 enum stow_receive_params {
     STOW_RECEIVE_INPUT,
@@ -1314,6 +1339,9 @@ enum stow_receive_params {
 #endif
 #ifndef STOW_WITH_MUL_INT
 #define STOW_WITH_MUL_INT 1
+#endif
+#ifndef STOW_WITH_SOFTMAX_S16
+#define STOW_WITH_SOFTMAX_S16 1
 #endif
 #ifndef STOW_WITH_RECEIVE
 #define STOW_WITH_RECEIVE 1
