@@ -108,14 +108,15 @@ def test_a_death_costs_the_request_it_meets_and_no_other(digits: Path) -> None:
 
 def test_a_server_whose_process_dies_again_and_again_gives_up(digits: Path) -> None:
     with Server(digits) as server:
-        for _ in range(5):
+        for _ in range(6):
             os.kill(server.pid, signal.SIGKILL)
-            with pytest.raises(WorkerDiedError, match="this request is lost"):
+            with contextlib.suppress(WorkerDiedError):  # or it is found dead before the request
                 server.run(X)
-            if server.stats().failed < 5:
+            with contextlib.suppress(WorkerDiedError):
                 server.run(X)
         with pytest.raises(WorkerDiedError, match="died 5 times within a minute; the server gave up"):
             server.run(X)
+        assert server.stats().restarts == 5
 
 
 def test_more_requests_than_may_wait_are_refused(slow_server: Server) -> None:

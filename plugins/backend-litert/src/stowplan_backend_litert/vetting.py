@@ -81,7 +81,7 @@ def vet(name: str, data: bytes) -> None:
 def _problems(model: Table) -> Iterator[str]:
     subgraphs = model.tables(2)
     for index, signature in enumerate(model.tables(7)):
-        yield from _signature(signature, index, subgraphs)
+        yield from _signature(signature, index)
     filled = [buffer.has(0) or buffer.has(1) for buffer in model.tables(4)]
     codes = [max(code.number(0, "b"), code.number(3, "i")) for code in model.tables(1)]
     for subgraph in subgraphs:
@@ -89,24 +89,18 @@ def _problems(model: Table) -> Iterator[str]:
         yield from (f"{what} of {tensor.size_bytes} bytes is more than LiteRT can be trusted with"
                     for what, tensor in ((f"tensor {n}", t) for n, t in enumerate(tensors))
                     if not tensor.constant and tensor.size_bytes > MOST_TENSOR_BYTES)  # fmt: skip
+        inputs = [number for number in subgraph.numbers(1) if 0 <= number < len(tensors)]
+        yield from (f"input tensor {number} has two shapes" for number in inputs if tensors[number].contradicts)
         for number, operator in enumerate(subgraph.tables(3)):
             if not _consistent(operator, tensors, codes):
                 yield f"operator {number}: its input is larger than its output allows; the shapes are damaged"
 
 
-def _signature(signature: Table, index: int, subgraphs: list[Table]) -> Iterator[str]:
-    place = signature.number(4, "I")
+def _signature(signature: Table, index: int) -> Iterator[str]:
     if not signature.has(2):
         yield f"signature {index} has no key"
-    if place >= len(subgraphs):
-        yield f"signature {index} names subgraph {place} of {len(subgraphs)}"
-        return
-    count = len(subgraphs[place].tables(0))
-    for argument in (*signature.tables(0), *signature.tables(1)):
-        if not argument.has(0):
-            yield f"signature {index} has an argument without a name"
-        if argument.number(1, "I") >= count:
-            yield f"signature {index} names tensor {argument.number(1, 'I')} of {count}"
+    if not all(argument.has(0) for argument in (*signature.tables(0), *signature.tables(1))):
+        yield f"signature {index} has an argument without a name"
 
 
 class _Shape:
@@ -114,7 +108,11 @@ class _Shape:
 
     def __init__(self, tensor: Table, filled: list[bool]) -> None:
         self.dims = tensor.numbers(0)
-        self.open = any(dim < 0 for dim in tensor.numbers(7))
+        signature = tensor.numbers(7) or self.dims
+        self.open = tuple(dim < 0 for dim in signature)
+        self.contradicts = len(signature) != len(self.dims) or any(
+            wanted >= 0 and wanted != dim for wanted, dim in zip(signature, self.dims, strict=False)
+        )
         buffer = tensor.number(2, "I")
         self.constant = buffer < len(filled) and filled[buffer]
         self.count = prod(max(dim, 1) for dim in self.dims)
@@ -131,10 +129,12 @@ def _consistent(operator: Table, tensors: list[_Shape], codes: list[int]) -> boo
     if len(known) != 3 or known[0] is None or known[2] is None:
         return True
     source, weights, target = known[0], known[1], known[2]
-    if source.open or target.open or source.count <= target.count:
+    if source.count <= target.count or len(target.open) != len(target.dims) or len(source.open) != len(source.dims):
         return True
     options = operator.table(4)
     if kind == _FULLY_CONNECTED and weights is not None and len(weights.dims) == 2:
+        if any(target.open) and not any(source.open):
+            return True  # what is open is written as 1, and says nothing
         return source.count * max(weights.dims[0], 1) <= target.count * max(weights.dims[1], 1)
     if kind not in (_CONV, _DEPTHWISE, *_POOLS) or options is None:
         return True
@@ -152,8 +152,12 @@ def _slides(kind: int, options: Table, source: _Shape, weights: _Shape | None, t
         first = 4 if kind == _CONV else 5
         dilations = options.number(first + 1, "i", 1), options.number(first, "i", 1)
         windows = (weights.dims[1] * dilations[0], weights.dims[2] * dilations[1])
+    known = [not free or also for free, also in zip(target.open, source.open, strict=True)]
     fits = (
         before <= (after + 1) * max(stride, 1) + max(window, 1)
-        for before, after, stride, window in zip(source.dims[1:3], target.dims[1:3], strides, windows, strict=True)
+        for before, after, stride, window, counts in zip(
+            source.dims[1:3], target.dims[1:3], strides, windows, known[1:3], strict=True
+        )
+        if counts
     )
-    return source.dims[0] <= target.dims[0] and all(fits)
+    return (source.dims[0] <= target.dims[0] or not known[0]) and all(fits)

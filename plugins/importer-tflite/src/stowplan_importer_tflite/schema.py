@@ -94,6 +94,14 @@ class TransposeConvField:
     PADDING, STRIDE_W, STRIDE_H, ACTIVATION = range(4)
 
 
+class SVDFField:
+    RANK, ACTIVATION = range(2)
+
+
+class LSTMField:
+    ACTIVATION, CELL_CLIP, PROJECTION_CLIP, TIME_MAJOR = range(4)
+
+
 class BatchMatMulField:
     ADJOINT_X, ADJOINT_Y = range(2)
 

@@ -135,10 +135,14 @@ class Site(NamedTuple):
     def integer(self, number: int, default: int = 0) -> int:
         return self.options().integer(number, "i", default)
 
+    def activation_word(self, number: int) -> str:
+        """Return the schema's word for a fused activation, NONE where the options are missing."""
+        code = 0 if self.table is None else self.table.integer(number, "b")
+        return schema.ACTIVATIONS[code] if 0 <= code < len(schema.ACTIVATIONS) else str(code)
+
     def activation_function(self, number: int) -> str:
         """Return the fused activation, none where the options are missing."""
-        code = 0 if self.table is None else self.table.integer(number, "b")
-        word = schema.ACTIVATIONS[code] if 0 <= code < len(schema.ACTIVATIONS) else str(code)
+        word = self.activation_word(number)
         if word not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
             raise Refusal(f"fused activation {word}; NONE, RELU, RELU6 and RELU_N1_TO_1 would be supported")
         return word.lower()

@@ -27,6 +27,8 @@ LOGISTIC_BITS = 4
 SOFTMAX_MAX_DEPTH = 4095
 """A longer sum of exponentials could overflow 32 bits."""
 UNIT_SCALE = 1.0 / 256.0
+WIDE_TOLERANCE = 1e-3
+"""How far the scale of an int16 output of softmax may be from 1/65536; files hold rounded ones."""
 
 
 def relu(site: Site) -> Lowered:
@@ -121,12 +123,16 @@ def softmax(site: Site) -> Lowered:
         raise site.refusal(f"beta {beta} is not a positive number")
     if site.output.dtype != "int16" and site.dtype(0) == "float32":
         return Lowered(kind="softmax_f32", params={"depth": depth, "beta": beta}, operands=(site.operand(),))
-    if site.output.dtype == "int16":
+    if site.input().dtype == "int16":
         return softmax_s16(site, depth, beta)
     if depth > SOFTMAX_MAX_DEPTH:
         raise site.refusal(f"over {depth} int8 values; at most {SOFTMAX_MAX_DEPTH} are supported")
     source = site.quantization(site.input())
-    _check_unit(site, site.quantization(site.output))
+    wide = site.output.dtype == "int16"
+    if wide:
+        _check_wide_unit(site, site.quantization(site.output))
+    else:
+        _check_unit(site, site.quantization(site.output))
     scale = factor(min(beta * source.scale * (1 << (31 - SOFTMAX_BITS)), 2.0**31 - 1.0))
     if scale.shift < 0:
         raise site.refusal("the scale of its input is too small")
@@ -136,7 +142,7 @@ def softmax(site: Site) -> Lowered:
         "shift": scale.shift,
         "diff_min": -input_radius(SOFTMAX_BITS, scale.shift),
     }
-    return Lowered(kind="softmax_s8", params=params, operands=(site.operand(),))
+    return Lowered(kind="softmax_s8_s16" if wide else "softmax_s8", params=params, operands=(site.operand(),))
 
 
 def table_of(site: Site, entry: Callable[[int], int]) -> Lowered:
@@ -147,6 +153,12 @@ def table_of(site: Site, entry: Callable[[int], int]) -> Lowered:
 def check_rows(site: Site) -> None:
     if site.input().shape != site.output.shape or site.input_form().rows != site.output_form.rows:
         raise site.refusal(f"{list(site.input().shape)} to {list(site.output.shape)}: input and output differ in shape")
+
+
+def _check_wide_unit(site: Site, quantization: Quantization) -> None:
+    near = abs(quantization.scale * 65536.0 - 1.0) < WIDE_TOLERANCE
+    if not near or quantization.zero_point != -32768:
+        raise site.refusal("its int16 output needs scale 1/65536 and zero point -32768")
 
 
 def _check_unit(site: Site, quantization: Quantization) -> None:

@@ -256,6 +256,7 @@ enum stow_stages {
 
 enum stow_kinds {
     STOW_KIND_COPY = 1,
+    STOW_KIND_RECEIVE = 200,
     STOW_KIND_CONV_2D_S8 = 2,
     STOW_KIND_CONV_2D_F32 = 3,
     STOW_KIND_DEPTHWISE_CONV_2D_S8 = 4,
@@ -309,12 +310,22 @@ enum stow_kinds {
     STOW_KIND_ADD_INT = 52,
     STOW_KIND_MUL_INT = 53,
     STOW_KIND_SOFTMAX_S16 = 54,
-    STOW_KIND_RECEIVE = 200,
+    STOW_KIND_SOFTMAX_S8_S16 = 55,
+    STOW_KIND_SVDF_STATE = 56,
+    STOW_KIND_SVDF_OUTPUT = 57,
+    STOW_KIND_LSTM_S8 = 58,
+    STOW_KIND_LSTM_F32 = 59,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
 enum stow_copy_params {
     STOW_COPY_PARAMS
+};
+
+/* no kernel: the next rows of a streamed input arrive from outside */
+enum stow_receive_params {
+    STOW_RECEIVE_INPUT,
+    STOW_RECEIVE_PARAMS
 };
 
 /* convolution, int8; weights [O,KH,KW,I] */
@@ -1174,15 +1185,86 @@ enum stow_softmax_s16_params {
     STOW_SOFTMAX_S16_PARAMS
 };
 
-/* no kernel: the next rows of a streamed input arrive from outside */
-enum stow_receive_params {
-    STOW_RECEIVE_INPUT,
-    STOW_RECEIVE_PARAMS
+/* softmax_s8, but to int16 of scale 1/65536 and zero point -32768 */
+enum stow_softmax_s8_s16_params {
+    STOW_SOFTMAX_S8_S16_DEPTH,
+    STOW_SOFTMAX_S8_S16_MULTIPLIER,
+    STOW_SOFTMAX_S8_S16_SHIFT,
+    STOW_SOFTMAX_S8_S16_DIFF_MIN,
+    STOW_SOFTMAX_S8_S16_PARAMS
+};
+
+/* each of `filters` memories moved on by one, with the newest entry from weights [filters,features] */
+enum stow_svdf_state_params {
+    STOW_SVDF_STATE_FEATURES,
+    STOW_SVDF_STATE_FILTERS,
+    STOW_SVDF_STATE_MEMORY,
+    STOW_SVDF_STATE_STATE_BYTES,
+    STOW_SVDF_STATE_INPUT_ZERO_POINT,
+    STOW_SVDF_STATE_MULTIPLIER,
+    STOW_SVDF_STATE_SHIFT,
+    STOW_SVDF_STATE_WEIGHTS, /* constant */
+    STOW_SVDF_STATE_PARAMS
+};
+
+/* memories times weights [filters,memory], the sum of `rank` filters for each output */
+enum stow_svdf_output_params {
+    STOW_SVDF_OUTPUT_FILTERS,
+    STOW_SVDF_OUTPUT_MEMORY,
+    STOW_SVDF_OUTPUT_RANK,
+    STOW_SVDF_OUTPUT_STATE_BYTES,
+    STOW_SVDF_OUTPUT_OUTPUT_ZERO_POINT,
+    STOW_SVDF_OUTPUT_MULTIPLIER,
+    STOW_SVDF_OUTPUT_SHIFT,
+    STOW_SVDF_OUTPUT_WEIGHTS, /* constant */
+    STOW_SVDF_OUTPUT_BIAS, /* constant */
+    STOW_SVDF_OUTPUT_PARAMS
+};
+
+/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates are in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
+enum stow_lstm_s8_params {
+    STOW_LSTM_S8_BATCHES,
+    STOW_LSTM_S8_STEPS,
+    STOW_LSTM_S8_FEATURES,
+    STOW_LSTM_S8_OUTPUTS,
+    STOW_LSTM_S8_INPUT_ZERO_POINT,
+    STOW_LSTM_S8_HIDDEN_ZERO_POINT,
+    STOW_LSTM_S8_CLIP,
+    STOW_LSTM_S8_CELL_MULTIPLIER,
+    STOW_LSTM_S8_CELL_SHIFT,
+    STOW_LSTM_S8_FORGET_MULTIPLIER,
+    STOW_LSTM_S8_FORGET_SHIFT,
+    STOW_LSTM_S8_INPUT_MULTIPLIER,
+    STOW_LSTM_S8_INPUT_SHIFT,
+    STOW_LSTM_S8_HIDDEN_MULTIPLIER,
+    STOW_LSTM_S8_HIDDEN_SHIFT,
+    STOW_LSTM_S8_X_WEIGHTS, /* constant */
+    STOW_LSTM_S8_H_WEIGHTS, /* constant */
+    STOW_LSTM_S8_BIAS, /* constant */
+    STOW_LSTM_S8_GATE_FACTORS, /* constant */
+    STOW_LSTM_S8_SIGMOID, /* constant */
+    STOW_LSTM_S8_PARAMS
+};
+
+/* long short-term memory, float32: all outputs, then the cell */
+enum stow_lstm_f32_params {
+    STOW_LSTM_F32_BATCHES,
+    STOW_LSTM_F32_STEPS,
+    STOW_LSTM_F32_FEATURES,
+    STOW_LSTM_F32_OUTPUTS,
+    STOW_LSTM_F32_CLIP, /* float32 bits */
+    STOW_LSTM_F32_X_WEIGHTS, /* constant */
+    STOW_LSTM_F32_H_WEIGHTS, /* constant */
+    STOW_LSTM_F32_BIAS, /* constant */
+    STOW_LSTM_F32_PARAMS
 };
 
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
+#endif
+#ifndef STOW_WITH_RECEIVE
+#define STOW_WITH_RECEIVE 1
 #endif
 #ifndef STOW_WITH_CONV_2D_S8
 #define STOW_WITH_CONV_2D_S8 1
@@ -1343,8 +1425,20 @@ enum stow_receive_params {
 #ifndef STOW_WITH_SOFTMAX_S16
 #define STOW_WITH_SOFTMAX_S16 1
 #endif
-#ifndef STOW_WITH_RECEIVE
-#define STOW_WITH_RECEIVE 1
+#ifndef STOW_WITH_SOFTMAX_S8_S16
+#define STOW_WITH_SOFTMAX_S8_S16 1
+#endif
+#ifndef STOW_WITH_SVDF_STATE
+#define STOW_WITH_SVDF_STATE 1
+#endif
+#ifndef STOW_WITH_SVDF_OUTPUT
+#define STOW_WITH_SVDF_OUTPUT 1
+#endif
+#ifndef STOW_WITH_LSTM_S8
+#define STOW_WITH_LSTM_S8 1
+#endif
+#ifndef STOW_WITH_LSTM_F32
+#define STOW_WITH_LSTM_F32 1
 #endif
 
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import functions, rearranging, sampling, shapes
+from stowplan_importer_tflite.lower import functions, rearranging, recurrent, sampling, shapes
 from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
 from stowplan_importer_tflite.lower.elementwise import (
     add,
@@ -116,6 +116,8 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "LOG_SOFTMAX": functions.along_runs("log_softmax"),
     "L2_NORMALIZATION": functions.along_runs("l2_normalization"),
     "BATCH_MATMUL": functions.batch_matmul,
+    "SVDF": recurrent.svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     SHIFT: shift,
 }
 MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK"})

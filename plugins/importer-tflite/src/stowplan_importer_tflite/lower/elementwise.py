@@ -114,13 +114,11 @@ def _unary(site: Site) -> tuple[Value, Value]:
 
 
 def _check_probability(y: Value) -> None:
-    if y.dtype == "int16" and y.quantization not in (
-        PROBABILITY_16,
-        Quantization(scales=(1 / 65536,), zero_points=(-32768,)),
-    ):
+    if y.dtype == "int16" and y.quantization != PROBABILITY_16:
         assert y.quantization is not None
-        found = f"scale {y.quantization.scale:.6g} and zero point {y.quantization.zero_point}"
-        raise Refusal(f"output {shown(y.name)} has {found}; 1/32768 and 0 would be supported")
+        if y.quantization.zero_point != -32768 or abs(y.quantization.scale * 65536 - 1) > 1e-3:
+            found = f"scale {y.quantization.scale:.6g} and zero point {y.quantization.zero_point}"
+            raise Refusal(f"output {shown(y.name)} has {found}; 1/32768 and 0 would be supported")
     if y.dtype == "int8" and y.quantization != PROBABILITY:
         assert y.quantization is not None
         found = f"scale {y.quantization.scale:.6g} and zero point {y.quantization.zero_point}"
