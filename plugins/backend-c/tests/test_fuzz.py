@@ -16,6 +16,7 @@ from tiny_plans import arriving_plan, averaging_plan, copying_plan
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parent / "src" / "stowplan_backend_c" / "runtime"
+DIGITS = HERE.parents[2] / "examples" / "digits" / "digits_int8.tflite"
 MODELS = HERE.parents[3] / "shared" / "models"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Less work than a real target's limit: a mutation that multiplies a loop is refused before it costs the test minutes.
@@ -78,6 +79,15 @@ def test_mutations_of_plans_with_every_kernel(dtype: str, compressor: str, drive
     request = CompileRequest(model_path=model, pools=pools, compressor=compressor)
     opened, ran = mutated(driver, compile_model(request).data, tmp_path, 7, 2000)
     assert 100 < ran <= opened < 1500
+
+
+def test_mutations_of_a_plan_with_streamed_input_and_compressed_weights(driver: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lz4", reason="needs the lz4 package")
+    request = CompileRequest(
+        model_path=DIGITS, pools=(("fast", 2048), ("slow", 8192)), compressor="lz4", stream_inputs=("image",)
+    )
+    opened, ran = mutated(driver, compile_model(request).data, tmp_path, 5, 1500)
+    assert 150 < ran <= opened < 1350
 
 
 def test_the_two_models_with_every_kernel_deserve_their_name(tmp_path: Path) -> None:
