@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights in place, 2 proven, 4 all names, 8 weights compressed, 16 keeps state, 32 inputs streamed */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
