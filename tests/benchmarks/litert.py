@@ -1,6 +1,7 @@
 """LiteRT through our interface beside the wheel's own: time of a run on six models, and of a fresh process to a result.
 
-A run is what a caller does: input in, model run, output out; XNNPACK, one thread. `--only` names one model.
+A run is what a caller does: input in, model run, output out; XNNPACK, one thread. Below that, what a run costs more
+through another process: `Isolated`, `Server`, and a `Client` of it.
 """
 
 from __future__ import annotations
@@ -93,6 +94,19 @@ def medians(rivals: dict[str, Run], rounds: int, each: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in seen.items()}
 
 
+def through_processes(path: str, rounds: int, each: int) -> dict[str, float]:
+    """Return how many microseconds a run takes longer than in this process, for each way of sharing the model."""
+    from stowplan_backend_litert import Client, Isolated, Server
+
+    run, takes, _ = ours(path)
+    inputs = [bytes(takes.size_bytes)]
+    with Isolated(path) as isolated, Server(path) as server, Client(server.listen()) as client:
+        ways: dict[str, Run] = {"here": run}
+        ways |= {type(way).__name__: partial(way.run, inputs) for way in (isolated, server, client)}
+        found = medians(ways, rounds, each)
+    return {name: us - found["here"] for name, us in found.items() if name != "here"}
+
+
 def main() -> None:
     options = arguments(__doc__ or "")
     if not MODELS.is_dir():
@@ -120,10 +134,13 @@ def main() -> None:
     codes = {k: [sys.executable, "-c", c.format(path=path, size=(1, 96, 96, 3), count=2)] for k, c in START.items()}
     costs = in_turn({k: partial(process, command) for k, command in codes.items()}, 5 if options.quick else 15)
     facts["start"] = {k: vars(cost) for k, cost in costs.items()}
-    start = costs["ours"].wall_ms / costs["CompiledModel"].wall_ms
-    facts["start_ratio"] = start
-    rows.append(["fresh process, ms", *(f"{costs[k].wall_ms:.0f}" for k in START), f"{start:.2f}", ""])
-    rows.append(["its peak, MiB", *(f"{costs[k].peak_mib:.0f}" for k in START), "", ""])
+    for kind in ("wall_ms", "cpu_ms"):
+        ratio = getattr(costs["ours"], kind) / getattr(costs["CompiledModel"], kind)
+        facts[f"start_{kind}_ratio"] = ratio
+        times = (f"{getattr(costs[k], kind):.0f}" for k in START)
+        rows.append([f"fresh process, {kind.replace('_', ' ')}", *times, f"{ratio:.2f}", ""])
+    facts["through_another_process_us"] = extra = through_processes(path, rounds, each)
+    rows += [[f"{name}, us more", f"{us:.0f}", "", "", "", ""] for name, us in extra.items()]
     show(options, ["us a run", "ours", "CompiledModel", "Interpreter", "x CompiledModel", "x faster"], rows, facts)
 
 

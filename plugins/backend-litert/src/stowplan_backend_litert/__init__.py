@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stowplan.plugins.hooks import hook
@@ -53,7 +52,6 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-@dataclass(frozen=True)
 class LiteRtBackend:
     """Compiles .tflite files through LiteRT; it runs models, not plans."""
 
@@ -111,7 +109,6 @@ class LiteRtBackend:
         raise _no_plans()
 
 
-@dataclass(frozen=True)
 class LiteRtProfiler:
     """LiteRT's own profiler, operator by operator."""
 

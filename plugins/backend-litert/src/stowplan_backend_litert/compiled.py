@@ -23,17 +23,11 @@ from stowplan_backend_litert.errors import CancelledError, ClosedError, InputErr
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
-from stowplan_backend_litert.recorder import (
-    Event,
-    NodeEntry,
-    OperatorRecorder,
-    Recorder,
-    RunRecorder,
-    SummaryEntry,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from stowplan_backend_litert.recorder import Event, NodeEntry, Recorder, SummaryEntry
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 MetricValue = int | float | bool | str
@@ -264,6 +258,8 @@ class CompiledModel:
     def _new_recorder(self) -> Recorder | None:
         if not self.options.profile:
             return None
+        from stowplan_backend_litert.recorder import OperatorRecorder, RunRecorder
+
         if self._choice.note:
             return RunRecorder(self._choice.note)
         assert self._engine.handle is not None
