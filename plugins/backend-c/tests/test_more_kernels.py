@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
+from every_other_kernel import FAMILIES
 from more_operator_models import COMPUTED, FLOATS, INT16, MOVES, int16_model
 from operator_models import Sampler
 from oracles import random_inputs, run_litert_reference, run_tflm
@@ -68,3 +69,10 @@ def test_float_functions_are_close_to_the_runtimes(kind: str) -> None:
 def test_int16_kernels_compute_the_bytes_that_tflite_micro_computes(kind: str) -> None:
     for seed in range(MODELS):
         check(int16_model(kind, seed), seed, f"{kind} model {seed}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_whole_models_of_these_kernels_give_what_the_runtimes_give(family: str) -> None:
+    model = FAMILIES[family]()
+    for seed in range(4):
+        check(model, seed, f"{family} model {seed}")
