@@ -35,17 +35,31 @@ class _Cutter:
             if not untried:
                 return [self.placed[region] for region in way]
             # The longest first: it is the likeliest to fail, and then the others need not be tried.
-            self._try(*max(untried, key=lambda region: region[1] - region[0]))
+            first, last = max(untried, key=lambda region: region[1] - region[0])
+            if not self._fits(first, last):
+                self._learn(first, last)
 
-    def _try(self, first: int, last: int) -> None:
-        placed = self.planner.whole(range(first, last), slow=True)
-        if not self.planner.budget.holds(placed):
-            placed = self.planner.streamed(range(first, last), slow=True)
-        self.placed[first, last] = placed
-        if self.planner.budget.holds(placed) or last == first + 1:
-            return
-        for start in range(first + 1):
-            self.limit[start] = min(self.limit[start], max(last - 1, start + 1))
+    def _fits(self, first: int, last: int) -> bool:
+        if (first, last) not in self.placed:
+            placed = self.planner.whole(range(first, last), slow=True)
+            if not self.planner.budget.holds(placed):
+                placed = self.planner.streamed(range(first, last), slow=True)
+            self.placed[first, last] = placed
+        return self.planner.budget.holds(self.placed[first, last])
+
+    def _learn(self, first: int, last: int) -> None:
+        """Find a short region from `first` that fails, by doubling and halving; none that contains it is tried again."""
+        good, bad, stride = first + 1, last, 1
+        while bad > good + 1:
+            trial = min(good + stride, bad - 1)
+            if self._fits(first, trial):
+                good, stride = trial, stride * 2
+            else:
+                bad, stride = trial, max(1, (trial - good) // 2)
+        for start in range(first, -1, -1):
+            if self.limit[start] <= max(bad - 1, start + 1):
+                break  # those before reach no further
+            self.limit[start] = max(bad - 1, start + 1)
 
     def _cheapest(self) -> list[tuple[int, int]]:
         """Return the cheapest way over regions that are not known to fail."""
