@@ -29,6 +29,10 @@ class Budget:
         return constants_in([network.steps[i] for i in steps]) <= self.weight_bytes
 
 
+TRIES = 3
+"""Orders searched for a region that does not fit at once; they have the same live peak and pack differently."""
+
+
 class Planner:
     """Regions of one network at one budget."""
 
@@ -39,24 +43,31 @@ class Planner:
         """Every operator at once, whole tensors."""
         return self._placed(steps, slow, tiled=False)
 
+    def greedy(self, steps: range, slow: bool) -> Placed:
+        """Row by row, always the deepest operator that can run."""
+        return self._placed(steps, slow, tiled=True)
+
     def streamed(self, steps: range, slow: bool) -> Placed:
         """Row by row: the greedy order if that fits, else the lowest of it and the searched ones.
 
         Neither order nor height depends on the budget, only how many are tried does: a larger budget never fits less.
         """
-        best = self._placed(steps, slow, tiled=True)
-        if self.budget.holds(best):
-            return best
-        for seed in range(3):
+        best = self.greedy(steps, slow)
+        room = self._room()
+        for seed in range(TRIES):
+            if self.budget.holds(best):
+                break
             found = self.search(steps, slow, seed)
             if found is None:
                 break
-            placed = self._placed(steps, slow, tiled=True, order=found.order)
-            best = min(best, placed, key=lambda p: p.packed.height_bytes)
-            room = self._room()
-            if self.budget.holds(best) or (room is not None and found.peak_bytes > room):
+            best = min(best, self.searched(steps, slow, found), key=lambda placed: placed.packed.height_bytes)
+            if room is not None and found.peak_bytes > room:
                 break
         return best
+
+    def searched(self, steps: range, slow: bool, found: Found, goal_bytes: int = 0, seconds: float = 0.0) -> Placed:
+        """Place a searched order; with `seconds` to spend, look for a placement of `goal_bytes`."""
+        return self._placed(steps, slow, tiled=True, order=found.order, goal_bytes=goal_bytes, seconds=seconds)
 
     def search(self, steps: range, slow: bool, seed: int = 0) -> Found | None:
         """Return the order with the least live bytes that the effort allows."""
@@ -66,7 +77,15 @@ class Planner:
         effort = Effort(states=self.effort.states, seconds=self.effort.seconds, seed=seed)
         return find_order(self.network, works, entering, self._room(), effort)
 
-    def _placed(self, steps: range, slow: bool, tiled: bool, order: tuple[int, ...] | None = None) -> Placed:
+    def _placed(
+        self,
+        steps: range,
+        slow: bool,
+        tiled: bool,
+        order: tuple[int, ...] | None = None,
+        goal_bytes: int = 0,
+        seconds: float = 0.0,
+    ) -> Placed:
         crossing = self.network.crossing(steps, slow)
         ordered = order_region(self.network, steps, crossing, tiled, order)
         packed = pack_region(self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes)

@@ -12,6 +12,7 @@ from stowplan.plugins.kinds import ScheduleOptions
 from stowplan.units import format_size
 from stowplan_scheduler_stream.assemble import Placed, assemble
 from stowplan_scheduler_stream.cuts import cut
+from stowplan_scheduler_stream.least import least_memory
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.region import RegionOrder
@@ -26,6 +27,8 @@ PART = Effort(states=2_000, seconds=60.0)
 def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) -> Schedule:
     """Return a schedule for the target, the simplest that fits. Raises `DoesNotFit` with the cause."""
     network = Network(graph, target.fast.alignment_bytes, options.streamed_inputs)
+    if options.thorough and target.fast.size_bytes is None:
+        return least_memory(network, target, options, name)
     budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes, options.stage_weight_bytes)
     planner = Planner(network, budget, WHOLE)
     steps = range(len(network.steps))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from stowplan.errors import RuntimeFailure
 from stowplan.native.library import NativeLibrary
@@ -42,23 +43,29 @@ class Found:
         return self.peak_bytes == self.lower_bound_bytes
 
 
+_COLUMNS: tuple[tuple[str, Any], ...] = (
+    ("node_units", _INTS),
+    ("node_output", _INTS),
+    ("node_by_input", _INTS),
+    ("node_accumulator", _LONGS),
+    ("node_first_read", _INTS),
+    ("read_node", _INTS),
+    ("read_tensor", _INTS),
+    ("read_first", _INTS),
+    ("read_low", _INTS),
+    ("read_high", _INTS),
+    ("tensor_rows", _INTS),
+    ("tensor_row_bytes", _LONGS),
+    ("tensor_whole", _INTS),
+    ("row_read", _BYTES),
+)
+"""The problem's arrays, in the order of `order_problem` in native/order.h."""
+
+
 class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("node_count", "tensor_count", "read_count", "firing_count")),
-        ("node_units", _INTS),
-        ("node_output", _INTS),
-        ("node_by_input", _INTS),
-        ("node_accumulator", _LONGS),
-        ("node_first_read", _INTS),
-        ("read_node", _INTS),
-        ("read_tensor", _INTS),
-        ("read_first", _INTS),
-        ("read_low", _INTS),
-        ("read_high", _INTS),
-        ("tensor_rows", _INTS),
-        ("tensor_row_bytes", _LONGS),
-        ("tensor_whole", _INTS),
-        ("row_read", _BYTES),
+        *_COLUMNS,
         ("start_peak_bytes", ctypes.c_int64),
     )
 
@@ -133,8 +140,7 @@ class _Arrays:
         self.read_rows = {tensor: bytearray(network.stuff(tensor).rows) for tensor in self.tensors}
         self.columns: dict[str, array[int]] = {
             name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i")
-            for name, kind in _Problem._fields_
-            if kind in (_INTS, _LONGS, _BYTES)
+            for name, kind in _COLUMNS
         }
         self.nothing = len(self.tensors)
         for index, work in enumerate(works):
@@ -149,12 +155,10 @@ class _Arrays:
 
     def problem(self) -> _Problem:
         found = _Problem(len(self.works), len(self.tensors) + 1, len(self.columns["read_node"]), self.firings)
-        for name, kind in _Problem._fields_:
-            if name in self.columns:
-                column = self.columns[name] or array(self.columns[name].typecode, [0])
-                self.columns[name] = column
-                pointer = ctypes.cast(column.buffer_info()[0], kind)
-                setattr(found, name, pointer)
+        for name, kind in _COLUMNS:
+            if not self.columns[name]:
+                self.columns[name].append(0)
+            setattr(found, name, ctypes.cast(self.columns[name].buffer_info()[0], kind))
         found.start_peak_bytes = sum(self.network.stuff(t).size_bytes for t in self.entering)
         return found
 

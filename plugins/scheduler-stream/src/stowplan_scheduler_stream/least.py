@@ -1,0 +1,100 @@
+"""The least memory there is, and how near it is to the bound: what `thorough` asks for.
+
+With one pool: the searched orders of the whole network, each packed with patience; the bound is the live peak that no
+order of whole rows, each computed once, can go below. With slow memory as well: the smallest fast pool for which a
+cut into regions is found, by bisection; the bound is the hungriest single operator's.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from stowplan.flow.schedule import Schedule
+from stowplan.flow.target import Target
+from stowplan.plugins.kinds import ScheduleOptions
+from stowplan_scheduler_stream.assemble import Placed, assemble
+from stowplan_scheduler_stream.cuts import cut
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.search import Effort
+
+CLASS = "orders of whole rows, each computed once"
+DEFAULT_SECONDS = 10.0
+SEEDS = 8
+"""Orders with the same live peak pack differently; this many are tried."""
+
+
+@dataclass(frozen=True)
+class _Least:
+    regions: list[Placed]
+    bound_bytes: int
+
+    @property
+    def height_bytes(self) -> int:
+        return max(placed.packed.height_bytes for placed in self.regions)
+
+
+def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str) -> Schedule:
+    """Return the schedule with the smallest fast pool that was found in the time given, and its certificate."""
+    seconds = DEFAULT_SECONDS if options.time_limit_s is None else options.time_limit_s
+    deadline = time.monotonic() + seconds
+    floor = options.weights_reserved_bytes
+    find = _smallest_fast if target.slow is not None else _one_pool
+    least = find(network, floor, seconds, deadline)
+    found = assemble(network, target, options, name, least.regions)
+    bound = min(least.bound_bytes, found.pool_bytes[0])
+    return replace(found, lower_bound_bytes=bound, certificate=_certificate(found.pool_bytes[0], bound))
+
+
+def _certificate(height_bytes: int, bound_bytes: int) -> str:
+    if height_bytes == bound_bytes:
+        return f"proven least among {CLASS}"
+    gap = (height_bytes - bound_bytes) * 100 / max(bound_bytes, 1)
+    return f"at most {gap:.1f} % above the least among {CLASS} ({bound_bytes} bytes)"
+
+
+def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
+    planner = Planner(network, Budget(None, floor), Effort(states=3_000_000, seconds=seconds / 3))
+    steps = range(len(network.steps))
+    best = min(
+        planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=lambda placed: placed.packed.height_bytes
+    )
+    bound, peak = 0, None
+    for seed in range(SEEDS):
+        if best.packed.height_bytes == bound or (seed > 0 and time.monotonic() > deadline):
+            break
+        found = planner.search(steps, slow=False, seed=seed)
+        if found is None:
+            break
+        bound = max(bound, found.lower_bound_bytes + floor)
+        peak = found.peak_bytes if peak is None else min(peak, found.peak_bytes)
+        if found.peak_bytes + floor >= best.packed.height_bytes:
+            continue
+        patience = max(0.2, (deadline - time.monotonic()) / (SEEDS - seed))
+        placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
+        best = min(best, placed, key=lambda p: p.packed.height_bytes)
+    return _Least([best], bound)
+
+
+def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
+    """Bisect the fast budget: what fits only grows with it."""
+    effort = Effort(states=2_000, seconds=seconds)
+    bound = floor
+    for index in range(len(network.steps)):
+        found = Planner(network, Budget(None, floor), effort).search(range(index, index + 1), slow=True)
+        bound = max(bound, found.lower_bound_bytes + floor if found else 0)
+    regions = cut(Planner(network, Budget(None, floor), effort))
+    low, high = bound, _height(regions)
+    while low < high and time.monotonic() < deadline:
+        middle = (low + high) // 2
+        tried = cut(Planner(network, Budget(middle, floor), effort))
+        if _height(tried) <= middle:
+            regions, high = tried, _height(tried)
+        else:
+            low = middle + 1
+    return _Least(regions, bound)
+
+
+def _height(regions: list[Placed]) -> int:
+    return max(placed.packed.height_bytes for placed in regions)
