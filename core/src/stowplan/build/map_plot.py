@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stowplan.build.memory_map import MapBox, MemoryMap, Peak, PoolMap
+from stowplan.build.memory_map import MapBox, MemoryMap, Peak, PoolMap, memory_map
 from stowplan.build.svg import (
     colour,
     document,
@@ -18,6 +18,7 @@ from stowplan.build.svg import (
     size_label,
     width_of,
 )
+from stowplan.flow.plan import Plan
 from stowplan.units import format_size
 
 _WIDTH, _LEFT, _RIGHT = 1200, 96, 150
@@ -48,6 +49,11 @@ def svg(memory: MemoryMap) -> str:
     shown = min(len(colours), _LEGEND_COLUMNS * _LEGEND_ROWS + 1)
     rows = -(-shown // _LEGEND_COLUMNS)
     return document(_WIDTH, int(top + 16 + (rows + 1) * _LEGEND_ROW_PX), f"Memory map of {memory.name}", body)
+
+
+def plan_svg(plan: Plan) -> str:
+    """Return the map of a plan as SVG."""
+    return svg(memory_map(plan.graph, plan.schedule))
 
 
 def _subtitle(memory: MemoryMap) -> str:

@@ -20,11 +20,12 @@ from stowplan.units import format_size
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """What is kept in the plan beside what the schedule says."""
+    """What is kept in the plan beside what the schedule says, and what `schedule` is asked for."""
 
     xip: bool = False
     keep_names: bool = False
     provenance: tuple[tuple[str, object], ...] = ()
+    schedule: ScheduleOptions = ScheduleOptions()
 
 
 class Lowering:
@@ -79,7 +80,7 @@ def plan_uncompressed(
     model: Model, lowering: Lowering, target: Target, scheduler: Scheduler, options: PlanOptions
 ) -> Plan:
     """Return a checked plan whose weights lie in it as they are. Raises `DoesNotFit`."""
-    schedule = scheduler.schedule(lowering.graph, target, ScheduleOptions())
+    schedule = scheduler.schedule(lowering.graph, target, options.schedule)
     return make_plan(model, lowering, schedule, options)
 
 

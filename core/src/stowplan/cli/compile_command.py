@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stowplan.cli.options import add_model, compressor, input_shapes
-from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
+from stowplan.cli.options import add_model, add_plot, compressor, input_shapes
+from stowplan.cli.output import check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, print_report, refusal, wrote
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit
@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--xip", action="store_true", help="weights are read in place from flash at run time")
     parser.add_argument("--keep-names", action="store_true", help="keep all operator and tensor names in the plan")
     parser.add_argument("--no-prove", action="store_true", help="do not run the plan before it is written")
+    add_plot(parser, "the memory map of the plan")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     pools = parse_pools(arguments.mem)
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
-    check_output(output, [arguments.model])
+    plot: Path | None = arguments.plot
+    check_outputs([output, *([plot] if plot else [])], [arguments.model])
     from stowplan.build.pipeline import CompileRequest, compile_model
 
     request = CompileRequest(
@@ -52,14 +54,22 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with working(f"compiling {safe(arguments.model.name)}"):
             result = compile_model(request)
-        write_file(output, result.data)
+            files = {output: result.data}
+            if plot is not None:
+                from stowplan.build.map_plot import plan_svg
+
+                files[plot] = plan_svg(result.plan).encode()
+        write_files(files)
     except DoesNotFit as err:
         return _does_not_fit(err, arguments.json)
     if arguments.json:
-        print_json(document(result.facts, file_written=str(output)))
+        plotted = {} if plot is None else {"plot_written": str(plot)}
+        print_json(document(result.facts, file_written=str(output), **plotted))
         return 0
     print_report(result.facts)
     print(f"\n{wrote(result.facts, str(output))}")
+    if plot is not None:
+        print(f"wrote {safe(str(plot))}   memory map")
     return 0
 
 
