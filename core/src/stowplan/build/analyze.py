@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from stowplan.build.causes import SECONDS, find_shrink, with_causes
+from stowplan.build.causes import compile_explaining, with_causes
 from stowplan.build.facts import Facts, TrialFact
 from stowplan.build.least import Asker
 from stowplan.build.minimum import find_minimum
 from stowplan.build.pareto import find_pareto
-from stowplan.build.pipeline import CompileRequest, Session, compile_session
+from stowplan.build.pipeline import CompileRequest, Session
 from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST, Target
@@ -65,7 +65,7 @@ def analyze_model(
 def _at_budget(session: Session) -> tuple[Facts, Plan | None]:
     request, plan = session.request, None
     try:
-        result = compile_session(session)
+        result = compile_explaining(session)
         plan, facts = result.plan, with_causes(result.facts, result.plan)
         if result.runs and request.pools:
             run = result.runs[0]
@@ -74,7 +74,7 @@ def _at_budget(session: Session) -> tuple[Facts, Plan | None]:
             facts = replace(facts, compressed=_compressed(session, len(result.data)))
     except DoesNotFit as err:
         assert err.facts is not None
-        facts = replace(err.facts, fits=False, cause=err.cause, shrink=find_shrink(Asker(session, SECONDS)))
+        facts = replace(err.facts, fits=False, cause=err.cause)
     if request.pools:
         facts = replace(facts, trials=tuple(_trials(session, facts)))
     return facts, plan

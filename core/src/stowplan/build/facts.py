@@ -85,7 +85,7 @@ class MinimumFact:
 
 @dataclass(frozen=True, kw_only=True)
 class Minimum:
-    """The smallest single pool, the smallest fast pool beside ample slow memory, the smallest pool with streamed input."""
+    """The smallest single pool, the smallest fast pool beside ample slow memory, the smallest with streamed input."""
 
     one_pool: MinimumFact
     fast: MinimumFact

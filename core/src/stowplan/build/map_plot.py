@@ -38,7 +38,7 @@ def svg(memory: MemoryMap) -> str:
     """
     colours = _colours(memory)
     body = [label(_LEFT, 24, f"{memory.name}: memory over time", "title"), label(_LEFT, 42, _subtitle(memory), "quiet")]
-    top = _HEAD_PX
+    top: float = _HEAD_PX
     for pool in memory.pools:
         if not pool.boxes and not pool.reserved_bytes:
             continue

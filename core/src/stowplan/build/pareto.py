@@ -1,9 +1,10 @@
-"""Fast memory against slow traffic: the plans worth having between the smallest fast pool and one that needs no slow."""
+"""Fast memory against slow traffic: the plans worth having from the smallest fast pool to one that needs no slow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log
 
 from stowplan.build.facts import ParetoFact
@@ -72,7 +73,7 @@ def traffic_of(schedule: Schedule) -> int:
 def _widest(points: list[_Point], compulsory_bytes: int) -> int | None:
     """Return a budget in the middle of where most changes over the widest range; None when all is known."""
     best, found = 0.0, None
-    for low, high in zip(points, points[1:], strict=False):
+    for low, high in pairwise(points):
         start, end = low.budget_bytes, high.fast_bytes
         if high.traffic_bytes >= low.traffic_bytes or end <= start * _NARROW or end - start < 2:
             continue

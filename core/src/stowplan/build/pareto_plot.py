@@ -18,7 +18,13 @@ def pareto_svg(name: str, points: Sequence[ParetoFact]) -> str:
     """Return the curve. Fast memory is drawn by powers of two, traffic from zero: none at all is a point of it."""
     body = [
         label(_LEFT, 26, f"{name}: slow traffic against fast memory", "title"),
-        label(_LEFT, 46, "bytes between fast and slow memory in one inference; every dot is a plan that ran", "quiet"),
+        label(
+            _LEFT,
+            46,
+            "bytes between fast and slow memory in one inference; every dot is a plan that ran",
+            "quiet",
+            length=120,
+        ),
         rect(_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT, "plot"),
         *_Curve(points).draw(),
         rect(_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT, "frame"),
@@ -75,9 +81,11 @@ class _Curve:
         taken: list[tuple[float, float]] = []
         for point in self.points:
             x, y = self.x(point.fast_bytes) + 9, self.y(point.traffic_bytes) - 8
-            if all(abs(x - left) > 150 or abs(y - top) > 15 for left, top in taken) and x < _LEFT + _PLOT_WIDTH - 130:
-                taken.append((x, y))
-                yield label(x, y, f"{format_size(point.fast_bytes)}: {format_size(point.traffic_bytes)}")
+            if any(abs(x - left) <= 150 and abs(y - top) <= 15 for left, top in taken):
+                continue
+            taken.append((x, y))
+            anchor = "start" if x < _LEFT + _PLOT_WIDTH - 130 else "end"
+            yield label(x, y, f"{format_size(point.fast_bytes)}: {format_size(point.traffic_bytes)}", anchor=anchor)
 
 
 def _words(point: ParetoFact) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
@@ -25,7 +25,7 @@ class PlanOptions:
     xip: bool = False
     keep_names: bool = False
     provenance: tuple[tuple[str, object], ...] = ()
-    schedule: ScheduleOptions = ScheduleOptions()
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
 
 class Lowering:

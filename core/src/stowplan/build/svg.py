@@ -13,7 +13,8 @@ text{font:12px ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fil
 .title{font-weight:600;font-size:15px}.quiet{fill:#57606a}.in{fill:#101418;font-size:11px;pointer-events:none}
 .paper{fill:#ffffff}.plot{fill:#f6f8fa}.grid{stroke:#d0d7de;stroke-width:1}.frame{fill:none;stroke:#8c959f}
 .odd{fill:#d8dee4}.even{fill:#eaeef2}.border{stroke:#8c959f;stroke-dasharray:2 3}
-.peak{stroke:#cf222e;stroke-width:1.5}.peaktext{fill:#cf222e}.budget{stroke:#8250df;stroke-width:1.5;stroke-dasharray:7 4}
+.peak{stroke:#cf222e;stroke-width:1.5}.peaktext{fill:#cf222e}
+.budget{stroke:#8250df;stroke-width:1.5;stroke-dasharray:7 4}
 .budgettext{fill:#8250df}.curve{fill:none;stroke:#0969da;stroke-width:2}.dot{fill:#0969da}
 .box{stroke:#24292f;stroke-opacity:.35;vector-effect:non-scaling-stroke}.box>*:hover{fill-opacity:.55}
 .kept{fill:#8c959f;fill-opacity:.45}

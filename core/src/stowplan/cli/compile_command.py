@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = input_shapes(arguments.input_shape)
     plot: Path | None = arguments.plot
     check_outputs([output, *([plot] if plot else [])], [arguments.model])
-    from stowplan.build.pipeline import CompileRequest, compile_model
+    from stowplan.build.causes import compile_explaining
+    from stowplan.build.pipeline import CompileRequest, Session
 
     request = CompileRequest(
         model_path=arguments.model,
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     try:
         with working(f"compiling {safe(arguments.model.name)}"):
-            result = compile_model(request)
+            result = compile_explaining(Session(request))
             files = {output: result.data}
             if plot is not None:
                 from stowplan.build.map_plot import plan_svg

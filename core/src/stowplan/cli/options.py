@@ -11,7 +11,6 @@ from typing import NoReturn
 from stowplan.errors import UsageError
 from stowplan.units import parse_shape
 
-
 DAY_SECONDS = 86400
 
 

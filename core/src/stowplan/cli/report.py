@@ -154,7 +154,7 @@ def _stage(stage: StageFact) -> tuple[str, ...]:
 
 
 def _bound(stage: StageFact) -> str:
-    """Return the largest tensors alive at a stage's peak with their bytes; what lies highest, where that is all known."""
+    """Return the largest tensors alive at a stage's peak with their bytes; else what lies highest."""
     if not stage.alive:
         return shortened(stage.bound_by)
     return ", ".join(f"{shortened(a.tensor, 30)} {format_size(a.size_bytes)}" for a in stage.alive[:3])
