@@ -15,6 +15,8 @@ from pathlib import Path
 
 from measure import MODELS, STANDARD, arguments, in_turn, process, show
 
+KINDS = ("wall", "cpu", "memory")
+
 
 def main() -> None:
     options = arguments(__doc__ or "")
@@ -44,9 +46,9 @@ def main() -> None:
                 "cpu": ratios[1],
                 "memory": ratios[2],
             }
-            rows.append([name, *(f"{mine.wall_ms:.0f} / {theirs.wall_ms:.0f}" for _ in (0,)), f"{mine.cpu_ms:.0f} / {theirs.cpu_ms:.0f}",
-                         f"{mine.peak_mib:.0f} / {theirs.peak_mib:.0f}", *(f"{r:.2f}" for r in ratios)])  # fmt: skip
-    medians = [statistics.median(facts[n][k] for n in facts) for k in ("wall", "cpu", "memory")]
+            pairs = [(mine.wall_ms, theirs.wall_ms), (mine.cpu_ms, theirs.cpu_ms), (mine.peak_mib, theirs.peak_mib)]
+            rows.append([name, *(f"{a:.0f} / {b:.0f}" for a, b in pairs), *(f"{r:.2f}" for r in ratios)])
+    medians = [statistics.median(facts[n][k] for n in facts) for k in KINDS]
     rows.append(["median", "", "", "", *(f"{m:.2f}" for m in medians)])
     show(options, ["model", "wall ms", "CPU ms", "peak MiB", "wall x", "CPU x", "memory x"], rows, facts)
 

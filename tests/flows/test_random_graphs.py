@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fitting import fit, fit_and_prove, prove_plan
-from graphs import random_graph
 
+from fitting import fit, fit_and_prove, prove_plan
+from graphs import GraphBuilder, random_graph
 from stowplan.errors import DoesNotFit
 
 
@@ -41,3 +41,18 @@ def test_compressed_weights_are_right_at_every_budget(seed: int) -> None:
                 continue
             assert plan.schedule.pool_bytes[0] <= budget
             prove_plan(plan)
+
+
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_a_kernel_as_high_as_its_input_takes_it_row_by_row(multiplier: int) -> None:
+    """12x3x8 -> conv -> depthwise 12x2 -> softmax: the depthwise keeps sums instead of twelve rows."""
+    b = GraphBuilder(seed=multiplier)
+    y = b.conv(b.input(1, 12, 3, 8), 8)
+    tall = b.depthwise(y, kernel=(12, 2), multiplier=multiplier, same=False)
+    graph = b.graph(b.softmax(b.fully_connected(b.reshape(tall, 1, b.tensors[tall].elements), 4)))
+    plan = fit(graph, 460)
+    tiled = [n for n in plan.schedule.nodes if n.operator == 1]
+    assert tiled[0].by_input
+    assert tiled[0].accumulator >= 0
+    prove_plan(plan)
+    assert fit_and_prove(graph)[0] > 4

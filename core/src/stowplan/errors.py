@@ -5,10 +5,10 @@ Exit codes are part of the contract of the command line: 0 done, 1 refused, 2 us
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # the command line imports this first, and a warm start cannot afford `typing`
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from stowplan.build.facts import Facts
 
 

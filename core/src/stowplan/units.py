@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 
 from stowplan.errors import UsageError
 
@@ -21,7 +20,8 @@ def parse_size(text: str, option: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None or len(text) > 40:
         raise UsageError(f"{option} {_shown(text)}: is no size; write a number with K, M or G, such as 32K or 1.5M")
-    size_bytes = int(Fraction(match[1].rstrip(".") or "0") * FACTORS[(match[2] or "").lower()])
+    whole, _, fraction = match[1].partition(".")
+    size_bytes = int(whole + fraction) * FACTORS[(match[2] or "").lower()] // 10 ** len(fraction)
     if size_bytes == 0:
         raise UsageError(f"{option} {_shown(text)}: a size must be at least one byte")
     if size_bytes > MOST_BYTES:

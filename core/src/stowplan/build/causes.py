@@ -8,7 +8,7 @@ from dataclasses import replace
 from stowplan.build.facts import AliveFact, Facts, ShrinkFact
 from stowplan.build.least import UNLIMITED, Asker
 from stowplan.build.memory_map import PoolMap, memory_map
-from stowplan.build.pipeline import CompileResult, Session, compile_session
+from stowplan.build.pipeline import CompileResult, Proven, Session, compile_session
 from stowplan.errors import DoesNotFit
 from stowplan.flow.graph import Graph
 from stowplan.flow.plan import Plan
@@ -29,10 +29,10 @@ def with_causes(facts: Facts, plan: Plan) -> Facts:
     return replace(facts, stage_table=tuple(table))
 
 
-def compile_explaining(session: Session) -> CompileResult:
+def compile_explaining(session: Session, known: Proven | None = None) -> CompileResult:
     """Compile what a session holds; a refusal says what stands in the way. Raises as `compile_session`."""
     try:
-        return compile_session(session)
+        return compile_session(session, known)
     except DoesNotFit as err:
         if err.facts is not None and err.facts.fast_bytes is None:  # else there is a plan, and the flash is too small
             err.facts = replace(err.facts, shrink=find_shrink(Asker(session, SECONDS)))

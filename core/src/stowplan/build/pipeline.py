@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from stowplan.build import survey
 from stowplan.build.facts import Facts
-from stowplan.build.planning import Lowering, PlanOptions, make_plan, plan_compressed, plan_uncompressed
+from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
+from stowplan.build.request import POOL_NAMES, CompileRequest, Step
+from stowplan.build.telemetry import Telemetry
 from stowplan.errors import DoesNotFit
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import Schedule
-from stowplan.flow.target import Pool, Target
+from stowplan.flow.target import Target
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
 from stowplan.plugins.kinds import Metrics
 from stowplan.units import format_size
 
-POOL_NAMES = ("fast", "slow")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompileRequest:
-    """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget."""
-
-    model_path: Path
-    pools: tuple[tuple[str, int], ...] = ()
-    flash_bytes: int | None = None
-    compressor: str = "none"
-    xip: bool = False
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    keep_names: bool = False
-    prove: bool = True
-    scheduler: str = "stream"
-    backend: str = "c"
-
-    @property
-    def target(self) -> Target:
-        pools = self.pools or ((POOL_NAMES[0], 0),)
-        sizes = [size if self.pools else None for _, size in pools]
-        return Target(
-            pools=tuple(Pool(name=name, size_bytes=size) for (name, _), size in zip(pools, sizes, strict=True)),
-            flash_bytes=self.flash_bytes,
-        )
+__all__ = [
+    "POOL_NAMES", "CompileRequest", "CompileResult", "Proven", "Session", "compile_model", "compile_session",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,37 +39,66 @@ class CompileResult:
     runs: tuple[Metrics, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Proven:
+    """A schedule found before for the same graph, target and options, and what its proof runs cost (none: unproven)."""
+
+    schedule: Schedule
+    runs: tuple[Metrics, ...] = ()
+
+
 class Session:
     """One model on its way: what has been found out so far, so that several budgets share the work."""
 
-    def __init__(self, request: CompileRequest, plugins: Host | None = None) -> None:
+    def __init__(
+        self,
+        request: CompileRequest,
+        plugins: Host | None = None,
+        *,
+        model: Model | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.request = request
         self.host = plugins or host()
-        self.model = Model.read(request.model_path)
+        self.telemetry = telemetry or Telemetry(self.host.event)
+        self.model = model or Model.read(request.model_path)
         importer = self.host.importer_for(self.model)
-        self.graph = importer.load(self.model, request.input_shapes)
+        with self.telemetry.span("parse", model=self.model.name, size_bytes=self.model.size_bytes):
+            graph = importer.load(self.model, request.input_shapes)
+        self.graph = self._passed(graph, request.steps)
         self.lowering = Lowering(self.graph)
         self.facts = survey.model_facts(self.model, self.graph, request.target, self.host)
         self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
 
-    def plan(self, target: Target, compressor: str) -> Plan:
-        """Return a checked plan for a target. Raises `DoesNotFit`."""
-        scheduler = self.host.schedulers()[self.request.scheduler]
+    def plan(self, target: Target, compressor: str, known: Schedule | None = None) -> Plan:
+        """Return a checked plan for a target, with a schedule known before or a new one. Raises `DoesNotFit`."""
         options = PlanOptions(
             xip=self.request.xip,
             keep_names=self.request.keep_names,
             provenance=tuple(self._provenance(compressor).items()),
         )
-        if compressor == "none":
-            return plan_uncompressed(self.model, self.lowering, target, scheduler, options)
-        packer = self.host.compressors()[compressor]
-        return plan_compressed(self.model, self.lowering, target, scheduler, options, packer)
+        packer = None if compressor == "none" else self.host.compressors()[compressor]
+        if known is not None:
+            plan = make_plan(self.model, self.lowering, known, options)
+            return plan if packer is None else packed(plan, self.lowering, packer)
+        scheduler = self.host.schedulers()[self.request.scheduler]
+        with self.telemetry.span("schedule", model=self.model.name, scheduler=scheduler.name):
+            if packer is None:
+                return plan_uncompressed(self.model, self.lowering, target, scheduler, options)
+            return plan_compressed(self.model, self.lowering, target, scheduler, options, packer)
 
     def prove(self, data: bytes) -> tuple[Metrics, ...]:
         """Run a plan against the untiled schedule. Raises `ProofFailed`."""
         backend = self.host.backends()[self.request.backend]
-        untiled = make_plan(self.model, self.lowering, separate_schedule(self.graph), PlanOptions())
-        return tuple(prove(backend, data, write_plan(untiled), seed=self.graph.digest))
+        with self.telemetry.span("prove", model=self.model.name, backend=backend.name):
+            untiled = make_plan(self.model, self.lowering, separate_schedule(self.graph), PlanOptions())
+            return tuple(prove(backend, data, write_plan(untiled), seed=self.graph.digest))
+
+    def _passed(self, graph: Graph, steps: tuple[Step, ...]) -> Graph:
+        for step in steps:
+            with self.telemetry.span("pass", model=self.model.name, step=step.name, version=step.version):
+                graph = step.run(graph)
+        return graph
 
     def _provenance(self, compressor: str) -> dict[str, object]:
         chosen = {"scheduler": self.request.scheduler, "compressor": compressor, "backend": self.request.backend}
@@ -112,16 +118,17 @@ def compile_model(request: CompileRequest, plugins: Host | None = None) -> Compi
     return compile_session(Session(request, plugins))
 
 
-def compile_session(session: Session) -> CompileResult:
-    """Compile what a session holds."""
+def compile_session(session: Session, known: Proven | None = None) -> CompileResult:
+    """Compile what a session holds; with a schedule known before, neither scheduling nor the proof is done again."""
     request, target = session.request, session.request.target
     try:
-        plan = session.plan(target, request.compressor)
+        plan = session.plan(target, request.compressor, known.schedule if known else None)
     except DoesNotFit as err:
         err.facts = survey.refused(session.facts, err)
         raise
     proven = replace(plan, proven=request.prove)
-    data = write_plan(proven)
+    with session.telemetry.span("serialize", model=session.model.name):
+        data = write_plan(proven)
     facts = survey.plan_facts(session.facts, proven, data)
     if request.flash_bytes is not None and len(data) > request.flash_bytes:
         too_large = DoesNotFit(
@@ -131,7 +138,7 @@ def compile_session(session: Session) -> CompileResult:
         )
         too_large.facts = facts
         raise too_large
-    runs = session.prove(data) if request.prove else ()
+    runs = () if not request.prove else known.runs if known else session.prove(data)
     facts = replace(facts, proof=survey.proof_line(runs))
     return CompileResult(
         graph=session.graph, target=target, schedule=plan.schedule, plan=proven, data=data, facts=facts, runs=runs

@@ -118,7 +118,7 @@ def plan_compressed(
     while True:
         found = _reserve(lowering, target, scheduler, limit)
         if isinstance(found, Schedule):
-            return _packed(make_plan(model, lowering, found, options), lowering, compressor)
+            return packed(make_plan(model, lowering, found, options), lowering, compressor)
         reserved, cause = found
         smallest = reserved if smallest is None else min(smallest, reserved)
         if limit < 64:
@@ -172,7 +172,8 @@ def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
     return groups
 
 
-def _packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
+def packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
+    """Return a plan with the weights of each stage packed into a block."""
     blocks: list[Block | None] = []
     for nodes in _nodes_by_stage(plan.schedule):
         data = lowering.block(plan.schedule, nodes).bytes()

@@ -10,8 +10,17 @@ from math import prod
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph, Operator
+from stowplan.flow.operators import BINARY
 
 Range = tuple[int, int]
+
+EVERYTHING = frozenset(
+    {
+        "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization",
+        "svdf_state", "svdf_output", "lstm",
+    }
+)  # fmt: skip
+"""Operators whose every output element may depend on every input element."""
 
 
 def byte_ranges(graph: Graph, operator: int | None, position: int, start: int, end: int) -> Iterator[Range]:
@@ -41,20 +50,31 @@ def _elements(graph: Graph, op: Operator, position: int, first: int, last: int) 
     elif op.kind == "fully_connected":
         outputs, features = graph.tensors[op.inputs[1]].shape
         yield first // outputs * features, -(-last // outputs) * features
-    elif op.kind == "softmax":
+    elif op.kind in ("softmax", "log_softmax"):
         group = output.shape[-1] if output.shape else 1
         yield first // group * group, -(-last // group) * group
-    elif op.kind in ("add", "mul"):
+    elif op.kind in BINARY:
         yield from _broadcast(source.shape, output.shape, first, last)
     elif op.kind == "mean":
         # Axes outside the first averaged one are untouched; within, an output may need elements from end to end.
         outer = prod(source.shape[: min(op.integers("axes"))])
         one, reads = output.elements // outer, source.elements // outer
         yield first // one * reads, -(-last // one) * reads
-    elif op.kind == "pad":
+    elif op.kind in ("pad", "pad_with"):
         yield from _unpadded(op, source.shape, output.shape, first, last)
     elif op.kind == "concatenation":
         yield from _slices(graph, op, position, first, last)
+    elif op.kind == "rearrange":
+        steps = [tuple(stride * i for i in range(n)) for n, stride in _pairs(op)]
+        yield from _lines(op.integer("offset"), steps, first, last)
+    elif op.kind == "sample":
+        yield from _lines(0, _sampled(op, source.shape, output.shape), first, last)
+    elif op.kind == "resize_bilinear":
+        yield from _stretched(op, source.shape, output.shape, first, last)
+    elif op.kind == "transpose_conv_2d":
+        yield from _spread(op, graph.tensors[op.inputs[1]].shape[1], source.shape, output.shape, first, last)
+    elif op.kind in EVERYTHING:
+        yield 0, source.elements
     else:  # one element for one: reshape, copy, relu, quantize and their like
         yield first, last
 
@@ -116,3 +136,64 @@ def _slices(graph: Graph, op: Operator, position: int, first: int, last: int) ->
         high = min(last - outer * total - begin, mine)
         if low < high:
             yield outer * mine + low, outer * mine + high
+
+
+def _pairs(op: Operator) -> Iterator[tuple[int, int]]:
+    yield from zip(op.integers("sizes"), op.integers("strides"), strict=True)
+
+
+def _sampled(op: Operator, source: tuple[int, ...], output: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return what each index along each axis of the output adds to the input's element."""
+    indices = iter(op.integers("indices"))
+    steps, step = [], prod(source)
+    for axis, (n, m) in enumerate(zip(source, output, strict=True)):
+        step //= n
+        places = [next(indices) for _ in range(m)] if axis in op.integers("axes") else list(range(m))
+        steps.append(tuple(place * step for place in places))
+    return steps
+
+
+def _lines(offset: int, steps: list[tuple[int, ...]], first: int, last: int) -> Iterator[Range]:
+    """Yield, for each run of the output along its last axis, the range its elements come from."""
+    *outer, inner = steps or [(0,)]
+    line = len(inner)
+    for number in range(first // line, -(-last // line)):
+        start, rest = offset, number
+        for axis in reversed(outer):
+            rest, index = divmod(rest, len(axis))
+            start += axis[index]
+        part = inner[max(first - number * line, 0) : min(last - number * line, line)]
+        yield start + min(part), start + max(part) + 1
+
+
+def _stretched(
+    op: Operator, source: tuple[int, ...], output: tuple[int, ...], first: int, last: int
+) -> Iterator[Range]:
+    """Yield the lines around the point of the input that an output line lies at, with one to spare on either side."""
+    _, height, width, channels = source
+    _, out_height, out_width, _ = output
+    line, out_line = width * channels, out_width * channels
+    aligned = op.attributes["align_corners"] and out_height > 1
+    scale = (height - 1) / (out_height - 1) if aligned else height / out_height
+    for out_row in range(first // out_line, -(-last // out_line)):
+        image, y = divmod(out_row, out_height)
+        point = (y + 0.5) * scale - 0.5 if op.attributes["half_pixel_centers"] else y * scale
+        # Exact ratios of small integers: a float64 is off by far less than the smallest fraction that is not 0.
+        below = int((point + 1e-9) // 1)
+        low, high = (max(min(n, height - 1), 0) for n in (below - 1, below + 2))
+        yield (image * height + low) * line, (image * height + high + 1) * line
+
+
+def _spread(
+    op: Operator, kernel: int, source: tuple[int, ...], output: tuple[int, ...], first: int, last: int
+) -> Iterator[Range]:
+    """Yield the input lines whose kernel, laid at multiples of the stride, covers an output line."""
+    _, height, width, channels = source
+    _, out_height, out_width, out_channels = output
+    line, out_line = width * channels, out_width * out_channels
+    for out_row in range(first // out_line, -(-last // out_line)):
+        image, y = divmod(out_row, out_height)
+        for row in range(height):
+            start = row * op.integer("stride_h") - op.integer("pad_top")
+            if start <= y < start + kernel:
+                yield (image * height + row) * line, (image * height + row + 1) * line

@@ -12,13 +12,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from stowplan.build.moves import MOVES, Source, source_of
 from stowplan.errors import UnsupportedError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import ABSENT, Graph, Operator
+from stowplan.flow.operators import BINARY, UNARY
 
 WINDOWED = frozenset({"conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d"})
-POINTWISE = frozenset({"relu", "relu6", "logistic", "quantize", "dequantize", "copy"})
-"""Unary operators that keep the form of their input."""
+POINTWISE = UNARY | {"quantize", "dequantize", "cast", "copy"}
+"""Operators on one tensor that keep the form of their input."""
+GROUPED = frozenset({"softmax", "log_softmax"})
+"""Operators that need whole runs along the last axis, and keep the form of their input."""
+ANY_FORM = MOVES | {"reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization"}
+"""Operators that find elements by number, and so read rows of any length and fill rows of any length."""
+
+WHOLE = ANY_FORM | {"svdf_state", "svdf_output", "lstm"}
+"""Operators of which each unit reads all of its inputs (those with a closer rule excepted)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,7 @@ class Layout:
         self.forms: dict[int, Form] = {}
         self.roots: dict[int, int] = {}
         self._units: dict[int, Units] = {}
+        self._sources: dict[int, Source] = {}
         for tensor in graph.inputs:
             self._own(tensor, self._asked_for(tensor) or self.default(tensor))
         for operator in graph.operators:
@@ -121,19 +131,27 @@ class Layout:
             return self._window(operator, unit)
         if operator.kind == "fully_connected":
             return self._vectors(operator, unit) if self.batched(operator) else range(rows)
-        if operator.kind in POINTWISE or operator.kind == "softmax":
+        if operator.kind in POINTWISE or operator.kind in GROUPED:
             return range(unit, unit + 1)
-        if operator.kind in ("add", "mul"):
+        if operator.kind in BINARY:
             return self._broadcast(operator, tensor, unit)
+        if operator.kind in MOVES:
+            return self._moved(index, tensor, unit)
+        if operator.kind == "resize_bilinear":
+            return self._between(operator, unit)
+        if operator.kind == "transpose_conv_2d":
+            return self._spread(operator, unit)
         if operator.kind == "mean":
             out_rows = self.forms[operator.outputs[0]].rows
             return range(unit * rows // out_rows, (unit + 1) * rows // out_rows)
-        if operator.kind == "pad":
+        if operator.kind in ("pad", "pad_with"):
             return self._padded(operator, unit)
         if operator.kind == "reshape":
             return _bytes_to_rows(unit, self.forms[operator.outputs[0]], 0, self.forms[tensor])
         if operator.kind == "concatenation":
             return self._concatenated(operator, position, unit)
+        if operator.kind in WHOLE:
+            return range(rows)
         raise UnsupportedError(f"operator {index} ({operator.source or operator.kind}): no rule for the rows it reads")
 
     def batched(self, operator: Operator) -> bool:
@@ -170,7 +188,7 @@ class Layout:
     def _produced(self, operator: Operator, first: int) -> Form:
         output = operator.outputs[0]
         tensor = self.graph.tensors[output]
-        if operator.kind in POINTWISE or operator.kind in ("softmax", "add", "mul"):
+        if operator.kind in POINTWISE or operator.kind in GROUPED or operator.kind in BINARY:
             same = {
                 self.forms[t].rows
                 for t in operator.inputs
@@ -186,6 +204,8 @@ class Layout:
                 whole = self.forms[first].row_bytes % self._vector_bytes(operator) == 0
                 return like_input if whole and self._accepted(output, like_input) else self.default(output)
             return self._asked_for(output) or Form(1, tensor.size_bytes)
+        if operator.kind in ANY_FORM:
+            return self._asked_for(output) or self.default(output)
         return self.default(output)
 
     def _asked_for(self, tensor: int) -> Form | None:
@@ -213,9 +233,11 @@ class Layout:
             return not self.batched(operator) or form.row_bytes % vector == 0 or vector % form.row_bytes == 0
         if operator.kind == "concatenation":
             return self.streams(operator)
+        if operator.kind in ANY_FORM:
+            return True
         output = self.graph.tensors[operator.outputs[0]]
-        if operator.kind in POINTWISE or operator.kind == "softmax":
-            group = itself.shape[-1] * SIZE_BYTES[itself.dtype] if operator.kind == "softmax" else 1
+        if operator.kind in POINTWISE or operator.kind in GROUPED:
+            group = itself.shape[-1] * SIZE_BYTES[itself.dtype] if operator.kind in GROUPED else 1
             if form.row_bytes % group:
                 return False
             return self._accepted(operator.outputs[0], Form(form.rows, output.size_bytes // form.rows))
@@ -232,17 +254,25 @@ class Layout:
         return Units(self.forms[output].rows)
 
     def _accumulates(self, operator: Operator) -> bool:
-        """A pool or mean over the whole height of one image can take its input row by row."""
-        if operator.kind not in ("average_pool_2d", "mean") or not self.graph.is_activation(operator.inputs[0]):
+        """A pool, mean or depthwise convolution over the whole height of one image can take its input row by row.
+
+        It does where its sums take less memory than the rows that would have to wait for each other.
+        """
+        kinds = ("average_pool_2d", "mean", "depthwise_conv_2d")
+        if operator.kind not in kinds or not self.graph.is_activation(operator.inputs[0]):
             return False
-        shape = self.graph.tensors[operator.inputs[0]].shape
-        n, height, _, _ = nhwc(shape)
-        if n != 1 or height == 1 or len(shape) < 3:
+        source, output = self.graph.tensors[operator.inputs[0]], self.graph.tensors[operator.outputs[0]]
+        n, height, _, _ = nhwc(source.shape)
+        if source.dtype not in ("int8", "float32") or n != 1 or height == 1 or len(source.shape) < 3:
+            return False
+        if output.elements * 4 >= source.size_bytes:
             return False
         if operator.kind == "mean":
-            axis = len(shape) - 3
-            return axis in operator.integers("axes")
+            return len(source.shape) - 3 in operator.integers("axes")
         pads = (operator.integer("pad_top"), operator.integer("pad_bottom"))
+        if operator.kind == "depthwise_conv_2d":
+            plain = source.dtype == "int8" and operator.integer("dilation_h") == 1
+            return plain and pads == (0, 0) and self.graph.tensors[operator.inputs[1]].shape[1] == height
         return operator.integer("kernel_h") == height and pads == (0, 0)
 
     def _vector_bytes(self, operator: Operator) -> int:
@@ -255,6 +285,37 @@ class Layout:
         result = self.graph.tensors[operator.inputs[1]].shape[0] * SIZE_BYTES[self.graph.tensors[output].dtype]
         width = self.forms[output].row_bytes // result * self._vector_bytes(operator)
         return range(unit * width // source.row_bytes, -(-(unit + 1) * width // source.row_bytes))
+
+    def source(self, index: int) -> Source:
+        """Return where the elements of a `rearrange` or `sample` come from."""
+        if index not in self._sources:
+            operator = self.graph.operators[index]
+            shapes = (self.graph.tensors[t].shape for t in (operator.inputs[0], operator.outputs[0]))
+            self._sources[index] = source_of(operator, *shapes)
+        return self._sources[index]
+
+    def _moved(self, index: int, tensor: int, unit: int) -> range:
+        size = SIZE_BYTES[self.graph.tensors[tensor].dtype]
+        width = self.forms[self.graph.operators[index].outputs[0]].row_bytes // size
+        elements = self.source(index).span(unit * width, (unit + 1) * width)
+        row = self.forms[tensor].row_bytes // size
+        return range(elements.start // row, -(-elements.stop // row))
+
+    def _between(self, operator: Operator, unit: int) -> range:
+        _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)
+        _, out_h, _, _ = nhwc(self.graph.tensors[operator.outputs[0]].shape)
+        image, row = divmod(unit, out_h)
+        low, high = neighbours(operator, in_h, out_h, row)
+        return range(image * in_h + low, image * in_h + high + 1)
+
+    def _spread(self, operator: Operator, unit: int) -> range:
+        _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)
+        _, out_h, _, _ = nhwc(self.graph.tensors[operator.outputs[0]].shape)
+        image, row = divmod(unit, out_h)
+        stride, kernel = operator.integer("stride_h"), self.graph.tensors[operator.inputs[1]].shape[1]
+        place = row + operator.integer("pad_top")
+        first, last = max(-(-(place - kernel + 1) // stride), 0), min(place // stride + 1, in_h)
+        return range(image * in_h + first, image * in_h + last) if first < last else range(0)
 
     def _window(self, operator: Operator, unit: int) -> range:
         _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)
@@ -298,6 +359,22 @@ class Layout:
             return range(unit, unit + 1)
         before = sum(self.graph.tensors[t].size_bytes for t in operator.inputs[:position])
         return _bytes_to_rows(unit, self.forms[operator.outputs[0]], before, self.forms[operator.inputs[position]])
+
+
+def neighbours(operator: Operator, source: int, result: int, place: int) -> tuple[int, int]:
+    """Return the two positions along an axis between which `resize_bilinear` interpolates.
+
+    In quarters and halves of exact integers: the kernels' rounding cannot reach beyond, see `build/lower/resize.py`.
+    """
+    numerator, denominator = source, result
+    if operator.attributes["align_corners"] and result > 1:
+        numerator, denominator = source - 1, result - 1
+    position = place * numerator * 2
+    if operator.attributes["half_pixel_centers"]:
+        position = (2 * place + 1) * numerator - denominator
+    low = position // (2 * denominator)
+    # One position further down and up: a factor rounded to 10 bits (int8) or to float32 may end there.
+    return max(min(low - 1, source - 1), 0), max(min(low + 2, source - 1), 0)
 
 
 def _bytes_to_rows(unit: int, output: Form, start: int, source: Form) -> range:

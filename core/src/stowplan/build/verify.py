@@ -138,7 +138,7 @@ class Checker:
         units = self.schedule.buffers[first].rows if node.by_input and first != NONE else output.rows
         if node.units != units:
             raise ScheduleFault("units", f"node {index} ({operator.source}) has {node.units} units instead of {units}")
-        if node.by_input and operator.kind not in ("average_pool_2d", "mean"):
+        if node.by_input and operator.kind not in ("average_pool_2d", "mean", "depthwise_conv_2d"):
             raise ScheduleFault("units", f"node {index}: {operator.source} cannot run by input rows")
         self._accumulator(index, node)
 

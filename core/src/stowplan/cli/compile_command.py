@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from stowplan.build.artifact import PLAN, Artifact
+from stowplan.build.depfile import write_depfile
+from stowplan.build.request import CompileRequest
+from stowplan.cache.files import sha256
+from stowplan.cli.caching import add_cache, open_cache, open_store, read_only
 from stowplan.cli.options import add_model, add_plot, compressor, input_shapes
-from stowplan.cli.output import check_outputs, print_error, print_json, safe, write_files
-from stowplan.cli.report import document, print_report, refusal, wrote
+from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
+from stowplan.cli.report import document, kept, print_report, refusal, wrote
+from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.units import parse_pools, parse_size
+
+if TYPE_CHECKING:
+    from stowplan.build.facts import Facts
+    from stowplan.build.incremental import Inputs
+    from stowplan.build.telemetry import Telemetry
+    from stowplan.cache.store import Store
+    from stowplan.flow.plan import Plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-names", action="store_true", help="keep all operator and tensor names in the plan")
     parser.add_argument("--no-prove", action="store_true", help="do not run the plan before it is written")
     add_plot(parser, "the memory map of the plan")
+    parser.add_argument("--explain", action="store_true", help="say what changed since this file was last compiled")
+    parser.add_argument("--trace", metavar="FILE", type=Path, help="write what took how long, to open in Perfetto")
+    parser.add_argument("--depfile", metavar="FILE", type=Path, help="write all inputs as a rule for make or ninja")
+    add_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,9 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = input_shapes(arguments.input_shape)
     plot: Path | None = arguments.plot
     check_outputs([output, *([plot] if plot else [])], [arguments.model])
-    from stowplan.build.causes import compile_explaining
-    from stowplan.build.pipeline import CompileRequest, Session
-
+    if arguments.no_cache and arguments.recache:
+        raise UsageError("--no-cache and --recache: choose one (see stowplan compile --help)")
+    store = open_store(arguments)
     request = CompileRequest(
         model_path=arguments.model,
         pools=pools,
@@ -53,25 +76,151 @@ def run(arguments: argparse.Namespace) -> int:
         scheduler=arguments.scheduler,
     )
     try:
-        with working(f"compiling {safe(arguments.model.name)}"):
-            result = compile_explaining(Session(request))
-            files = {output: result.data}
-            if plot is not None:
-                from stowplan.build.map_plot import plan_svg
-
-                files[plot] = plan_svg(result.plan).encode()
+        with ExitStack() as stack:
+            telemetry = _telemetry(arguments, stack)
+            with working(f"compiling {safe(arguments.model.name)}"):
+                artifact, plan = _compiled(arguments, request, store, telemetry)
+                files = {output: artifact.data, **_drawn(plot, plan)}
         write_files(files)
     except DoesNotFit as err:
         return _does_not_fit(err, arguments.json)
-    if arguments.json:
-        plotted = {} if plot is None else {"plot_written": str(plot)}
-        print_json(document(result.facts, file_written=str(output), **plotted))
-        return 0
-    print_report(result.facts)
-    print(f"\n{wrote(result.facts, str(output))}")
-    if plot is not None:
-        print(f"wrote {safe(str(plot))}   memory map")
+    _finish(arguments, request, store, artifact, output)
     return 0
+
+
+def _compiled(
+    arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry
+) -> tuple[Artifact, Plan | None]:
+    """Return what was compiled, and for `--plot` the plan in memory as well."""
+    if arguments.no_cache:
+        return _uncached(request, telemetry)
+    from stowplan.build.incremental import compile_incremental, plan_again
+
+    cache = open_cache(arguments, store)
+    artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+    if arguments.plot is None:
+        return artifact, None
+    plan = plan_again(request, cache, artifact)
+    return (artifact, plan) if plan else _uncached(request, telemetry)
+
+
+def _uncached(request: CompileRequest, telemetry: Telemetry) -> tuple[Artifact, Plan]:
+    from stowplan.build.causes import compile_explaining
+    from stowplan.build.codec import facts_document
+    from stowplan.build.pipeline import Session
+
+    result = compile_explaining(Session(request, telemetry=telemetry))
+    meta = {"facts": facts_document(result.facts), "diagnostics": []}
+    artifact = Artifact(key="", document={}, files={PLAN: result.data}, metadata=meta, cache="off")
+    return artifact, result.plan
+
+
+def _drawn(plot: Path | None, plan: Plan | None) -> dict[Path, bytes]:
+    if plot is None or plan is None:
+        return {}
+    from stowplan.build.map_plot import plan_svg
+
+    return {plot: plan_svg(plan).encode()}
+
+
+def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:
+    from stowplan.build.telemetry import Recorder, Telemetry, write_trace
+    from stowplan.plugins.host import host
+
+    if arguments.trace is None:
+        return Telemetry(host().event)
+    check_outputs([arguments.trace], [arguments.model])
+    recorder = Recorder()
+    stack.callback(lambda: write_trace(arguments.trace, recorder.events))
+    return Telemetry(host().event, recorder)
+
+
+def _finish(
+    arguments: argparse.Namespace, request: CompileRequest, store: Store, artifact: Artifact, output: Path
+) -> None:
+    """Print the report, and remember what it stands on for the next time."""
+    reasons = _reasons(arguments, store, artifact, output)
+    said = _report(arguments, artifact, reasons, str(output), wrote)
+    complaints = "".join(f"Warning: {safe(line)}\n" for line in artifact.diagnostics)
+    sys.stderr.write(complaints)
+    sys.stdout.write(paint(said.encode("utf-8", "surrogateescape"), wants_colour()).decode("utf-8", "surrogateescape"))
+    if arguments.depfile is not None or _is_remembered(arguments, artifact):
+        from stowplan.build.incremental import inputs_of
+
+        inputs = inputs_of(request)  # asked again: what changed during the build has another key by now
+        if arguments.depfile is not None:
+            write_depfile(arguments.depfile, output, [*inputs.files, *inputs.tools])
+        if _is_remembered(arguments, artifact):
+            texts = [
+                _report(arguments, replace(artifact, cache="unchanged", layer=""), (), str(output), kept),
+                _report(arguments, replace(artifact, cache="hit", layer="disk"), (), str(output), wrote),
+            ]
+            _remember(arguments, artifact, output, inputs, [*texts, complaints])
+
+
+def _is_remembered(arguments: argparse.Namespace, artifact: Artifact) -> bool:
+    return bool(arguments.words) and artifact.cache != "off" and is_answerable(arguments.words)
+
+
+def _remember(
+    arguments: argparse.Namespace, artifact: Artifact, output: Path, inputs: Inputs, texts: list[str]
+) -> None:
+    """Leave a note for the same command, unless a plugin wants to be told of every build."""
+    from stowplan.cli.warming import leave_note
+    from stowplan.plugins.host import host
+
+    if host().observed or read_only(arguments) or inputs.key != artifact.key:
+        return
+    warned = "".join(f"Warning: {safe(line)}\n" for line in host().warnings)
+    leave_note(
+        arguments.words,
+        key=artifact.key,
+        saved_ns=artifact.metadata.get("cost_ns", 0),
+        files=inputs.files,
+        output=(output, sha256(artifact.data)),
+        tools=inputs.tools,
+        texts=[*texts[:-1], warned + texts[-1]],
+    )
+
+
+def _report(
+    arguments: argparse.Namespace,
+    artifact: Artifact,
+    reasons: Sequence[str],
+    output: str,
+    last_line: Callable[[Facts, str], str],
+) -> str:
+    """Return what the command prints, with colours that are taken out again where nobody wants them."""
+    facts = artifact.facts
+    with redirect_stdout(Coloured()) as said:
+        if arguments.json:
+            status = {"status": artifact.cache, "layer": artifact.layer, "key": artifact.key}
+            plotted = {} if arguments.plot is None else {"plot_written": str(arguments.plot)}
+            print_json(document(facts, file_written=output, cache=status, reasons=list(reasons), **plotted))
+        else:
+            print_report(facts)
+            if arguments.explain:
+                print("\n" + "\n".join(f"because {safe(reason)}" for reason in reasons))
+            print(f"\n{last_line(facts, output)}")
+            if arguments.plot is not None:
+                print(f"wrote {safe(str(arguments.plot))}   memory map")
+    return said.getvalue()
+
+
+def _reasons(arguments: argparse.Namespace, store: Store, artifact: Artifact, output: Path) -> tuple[str, ...]:
+    """Return what differs from the last time this output was made, and remember this time."""
+    from stowplan.cache import subjects
+
+    if artifact.cache == "off":
+        return ()
+    name = os.path.abspath(output)
+    before = subjects.recall(store.folder, name)
+    reasons = subjects.compared(before, artifact.document)
+    if arguments.recache:
+        reasons = (*reasons, "--recache was given")
+    if not read_only(arguments) and (before is None or before.key != artifact.key):
+        subjects.remember(store.folder, name, artifact.document, reasons)
+    return reasons or ("no input changed",)
 
 
 def _does_not_fit(err: DoesNotFit, as_json: bool) -> int:

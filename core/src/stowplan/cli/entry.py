@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 
 from stowplan.errors import StowplanError, UsageError
 from stowplan.version import VERSION
+
+TYPE_CHECKING = False  # a warm `compile` cannot afford `typing`, `contextlib` and `collections`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "compile": ("compile_command", "fit a model into memory, prove the plan, write it"),
@@ -17,8 +20,12 @@ COMMANDS = {
     "inspect": ("inspect_command", "read a model or a plan back"),
     "codegen": ("codegen_command", "write C for firmware from a plan"),
     "run": ("run_command", "run a plan here, exactly as the device will"),
+    "accelerate": ("accelerate_command", "what an accelerator really takes of a model"),
+    "profile": ("profile_command", "where a model's time goes, operator by operator"),
     "plugins": ("plugins_command", "what is installed, and whether it works"),
 }
+GARBAGE_THRESHOLD = 50_000
+"""A command makes tens of thousands of nouns and hardly a cycle: by default looking for cycles takes a tenth of it."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -27,6 +34,7 @@ FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENO
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused, 2 usage, 3 an internal fault."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
     arguments = list(sys.argv[1:] if argv is None else argv)
     _tolerate_any_text()
     try:
@@ -71,6 +79,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     if arguments[0] not in COMMANDS:
         raise UsageError(_unknown(arguments[0]))
+    if arguments[0] == "compile" and _is_warm(arguments):
+        return 0
     from importlib import import_module
 
     from stowplan.cli.options import Parser
@@ -79,12 +89,21 @@ def _dispatch(arguments: list[str]) -> int:
     command = import_module(f"stowplan.cli.{module}")
     parser = Parser(prog=f"stowplan {arguments[0]}", description=summary[0].upper() + summary[1:] + ".")
     command.configure(parser)
-    code: int = command.run(parser.parse_args(arguments[1:]))
+    parsed = parser.parse_args(arguments[1:])
+    parsed.words = tuple(arguments)  # as they were typed: what a warm start recognises
+    code: int = command.run(parsed)
     return code
 
 
+def _is_warm(arguments: list[str]) -> bool:
+    """Say whether nothing has changed since the same command succeeded; then its report is printed already."""
+    from stowplan.cli.warm import answer
+
+    return answer(arguments)
+
+
 def _overview() -> str:
-    rows = "\n".join(f"  {name:<9} {summary}" for name, (_, summary) in COMMANDS.items())
+    rows = "\n".join(f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items())
     return (
         "usage: stowplan COMMAND ...\n\nFits neural networks into small memories.\n\n"
         f"{rows}\n\n  stowplan COMMAND --help says more; stowplan --version, the version.\n"
@@ -130,11 +149,15 @@ def _debugging() -> bool:
 def _tolerate_any_text() -> None:
     """Let names that the terminal's encoding lacks come out escaped instead of ending the command."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # a stream put there by a test has no such method
+        try:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        except (AttributeError, ValueError):  # a stream put there by a test has no such method
+            continue
 
 
 def _silence_stdout() -> None:
     """Point standard output elsewhere, or the interpreter complains once more when it flushes at exit."""
+    from contextlib import suppress
+
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -121,8 +122,16 @@ def plain(value: object) -> Any:
     return value
 
 
+class Coloured(StringIO):
+    """Standard output into a text that keeps its colours, for those who decide later whether they are wanted."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def painted(text: str, style: str) -> str:
     """Return text in a colour or bold when standard output is a terminal that wants it, else as it is."""
     codes = {"bold": "1", "green": "32", "red": "31"}
     wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    wanted = wanted or isinstance(sys.stdout, Coloured)
     return f"\x1b[{codes[style]}m{text}\x1b[0m" if wanted else text

@@ -207,6 +207,11 @@ def wrote(facts: Facts, file: str) -> str:
     return line
 
 
+def kept(facts: Facts, file: str) -> str:
+    """Return the last line of a `compile` that had nothing to do."""
+    return f"kept {safe(file)}   {format_size(facts.plan_bytes or 0)}, nothing has changed"
+
+
 def refusal(
     message: str, code: str, details: Mapping[str, object], facts: Facts | None, **more: object
 ) -> dict[str, Any]:

@@ -13,6 +13,21 @@ from dataclasses import dataclass
 
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
+UNARY_FLOAT = (
+    "tanh", "hard_swish", "abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "floor", "ceil", "round",
+    "sign", "elu", "gelu", "gelu_tanh", "erf", "reciprocal", "leaky_relu", "hard_sigmoid", "softplus",
+)  # fmt: skip
+"""Functions of each element by itself that one float kernel computes; of int8 they become tables."""
+UNARY = frozenset({"relu", "relu6", "relu_n1_to_1", "clip", "logistic", "logical_not", *UNARY_FLOAT})
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+ARITHMETIC = (
+    "sub", "div", "maximum", "minimum", "squared_difference", "pow", "floor_div", "floor_mod", "prelu",
+)  # fmt: skip
+LOGICAL = ("logical_and", "logical_or")
+BINARY = frozenset({"add", "mul", *ARITHMETIC, *COMPARISONS, *LOGICAL})
+"""Operators on two tensors of which one may be stretched over the other."""
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all")
+
 _WINDOW = ("stride_h", "stride_w", "pad_top", "pad_left", "pad_bottom", "pad_right", "activation")
 
 
@@ -104,5 +119,154 @@ KINDS: Mapping[str, Kind] = {
         Kind(name="logistic", inputs="x", output="y", formula="y = 1 / (1 + exp(-x))"),
         Kind(name="quantize", inputs="x", output="y", formula="y = round(x / scale) + zero_point, saturated"),
         Kind(name="dequantize", inputs="x", output="y", formula="y = scale * (x - zero_point)"),
+        Kind(
+            name="rearrange",
+            inputs="x",
+            output="y",
+            formula="y[i] = x[offset + sum of strides[k] * i_k], for i_k < sizes[k]; elements counted in row-major "
+            "order on both sides (transpose, slice, split, tile, depth to space, ...)",
+            attributes=("sizes", "strides", "offset"),
+        ),
+        Kind(
+            name="sample",
+            inputs="x",
+            output="y",
+            formula="y[.., i_k, ..] = x[.., t_k[i_k], ..] along each of `axes`; `indices` is t of the first axis, "
+            "then of the next (gather with known indices, mirror padding, resize to the nearest neighbour)",
+            attributes=("axes", "indices"),
+        ),
+        Kind(
+            name="pad_with",
+            inputs="x",
+            output="y",
+            formula="as pad, with elements of `value` (as stored, not its real number)",
+            attributes=("before", "after", "value"),
+        ),
+        Kind(name="cast", inputs="x", output="y", formula="y = x in another type; reals are cut towards 0"),
+        Kind(name="relu_n1_to_1", inputs="x", output="y", formula="y = min(max(x, -1), 1)"),
+        Kind(
+            name="clip",
+            inputs="x",
+            output="y",
+            formula="y = min(max(x, minimum), maximum)",
+            attributes=("minimum", "maximum"),
+        ),
+        Kind(name="tanh", inputs="x", output="y", formula="y = tanh(x)"),
+        Kind(name="hard_swish", inputs="x", output="y", formula="y = x * min(max(x + 3, 0), 6) / 6"),
+        Kind(name="abs", inputs="x", output="y", formula="y = |x|"),
+        Kind(name="neg", inputs="x", output="y", formula="y = -x"),
+        Kind(name="exp", inputs="x", output="y", formula="y = exp(x)"),
+        Kind(name="log", inputs="x", output="y", formula="y = natural logarithm of x"),
+        Kind(name="sqrt", inputs="x", output="y", formula="y = square root of x"),
+        Kind(name="rsqrt", inputs="x", output="y", formula="y = 1 / square root of x"),
+        Kind(name="square", inputs="x", output="y", formula="y = x * x"),
+        Kind(name="sin", inputs="x", output="y", formula="y = sin(x)"),
+        Kind(name="cos", inputs="x", output="y", formula="y = cos(x)"),
+        Kind(name="floor", inputs="x", output="y", formula="y = largest integer <= x"),
+        Kind(name="ceil", inputs="x", output="y", formula="y = smallest integer >= x"),
+        Kind(name="round", inputs="x", output="y", formula="y = nearest integer, halves to even"),
+        Kind(name="sign", inputs="x", output="y", formula="y = -1, 0 or 1"),
+        Kind(name="elu", inputs="x", output="y", formula="y = x where x > 0, exp(x) - 1 elsewhere"),
+        Kind(name="gelu", inputs="x", output="y", formula="y = x * (1 + erf(x / sqrt(2))) / 2"),
+        Kind(
+            name="gelu_tanh",
+            inputs="x",
+            output="y",
+            formula="y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2",
+        ),
+        Kind(name="erf", inputs="x", output="y", formula="y = 2 / sqrt(pi) * integral of exp(-t^2) from 0 to x"),
+        Kind(name="reciprocal", inputs="x", output="y", formula="y = 1 / x"),
+        Kind(name="softplus", inputs="x", output="y", formula="y = log(1 + exp(x))"),
+        Kind(
+            name="leaky_relu",
+            inputs="x",
+            output="y",
+            formula="y = x where x >= 0, alpha * x elsewhere",
+            attributes=("alpha",),
+        ),
+        Kind(
+            name="hard_sigmoid",
+            inputs="x",
+            output="y",
+            formula="y = min(max(alpha * x + beta, 0), 1)",
+            attributes=("alpha", "beta"),
+        ),
+        Kind(name="logical_not", inputs="x", output="y", formula="y = not x"),
+        *(
+            Kind(name=name, inputs="x y", output="z (broadcast)", formula=formula, attributes=("activation",))
+            for name, formula in (
+                ("sub", "z = act(x - y)"),
+                ("div", "z = act(x / y); of integers, cut towards 0"),
+                ("maximum", "z = max(x, y)"),
+                ("minimum", "z = min(x, y)"),
+                ("squared_difference", "z = (x - y)^2"),
+                ("pow", "z = x^y"),
+                ("floor_div", "z = largest integer <= x / y"),
+                ("floor_mod", "z = x - y * floor_div(x, y)"),
+                ("prelu", "z = x where x >= 0, x * y elsewhere"),
+            )
+        ),
+        *(
+            Kind(
+                name=name, inputs="x y", output="z bool (broadcast)", formula=f"z = x is {name.replace('_', ' ')} to y"
+            )
+            for name in COMPARISONS
+        ),
+        *(Kind(name=name, inputs="x y", output="z bool (broadcast)", formula=f"z = {name}(x, y)") for name in LOGICAL),
+        Kind(
+            name="select",
+            inputs="c bool, x y",
+            output="z (broadcast)",
+            formula="z = x where c, y elsewhere",
+        ),
+        Kind(
+            name="reduce",
+            inputs="x",
+            output="y",
+            formula="y = function of x over `axes` (sorted, >= 0); function is sum, mean, max, min, prod, any or all",
+            attributes=("function", "axes"),
+        ),
+        Kind(
+            name="arg_max",
+            inputs="x[...,F]",
+            output="y[...] int32 or int64",
+            formula="y = index of the largest element along the last axis, the first of equals",
+        ),
+        Kind(
+            name="arg_min",
+            inputs="x[...,F]",
+            output="y[...] int32 or int64",
+            formula="y = index of the smallest element along the last axis, the first of equals",
+        ),
+        Kind(
+            name="gather",
+            inputs="x i int32",
+            output="y[before axis, shape of i, behind axis]",
+            formula="y[a, j, b] = x[a, i[j], b]; an index outside x is refused at run time by limiting it",
+            attributes=("axis",),
+        ),
+        Kind(name="log_softmax", inputs="x", output="y", formula="y = x - max - log(sum of exp(x - max)), last axis"),
+        Kind(name="l2_normalization", inputs="x", output="y", formula="y = x / square root of sum of x^2, last axis"),
+        Kind(
+            name="resize_bilinear",
+            inputs="x[N,H,W,C]",
+            output="y[N,OH,OW,C]",
+            formula="y = x interpolated between its four neighbours, which TFLite's two flags place",
+            attributes=("align_corners", "half_pixel_centers"),
+        ),
+        Kind(
+            name="transpose_conv_2d",
+            inputs="x[N,H,W,I] w[O,KH,KW,I] b[O]?",
+            output="y[N,OH,OW,O]",
+            formula="y[n, i*stride_h - pad_top + p, ..., o] += w[o,p,q,c] * x[n,i,j,c]; then b and act",
+            attributes=("stride_h", "stride_w", "pad_top", "pad_left", "activation"),
+        ),
+        Kind(
+            name="batch_matmul",
+            inputs="x[...,M,K] y[...,K,N]",
+            output="z[...,M,N] (leading axes broadcast)",
+            formula="z = x times y; `adjoint_x` (`adjoint_y`) says that the last two axes of x (y) are exchanged",
+            attributes=("adjoint_x", "adjoint_y"),
+        ),
     )
 }

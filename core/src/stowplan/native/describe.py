@@ -59,11 +59,11 @@ def this_processor() -> str:
         import platform
 
         return platform.processor() or "unknown"
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
         found.setdefault(name.strip().lower(), value.strip())
-    abilities = found.get("flags", found.get("features", ""))
+    abilities = found.get("flags") or found.get("features") or ""
     return f"{found.get('model name', 'unknown')} {hashlib.sha256(abilities.encode()).hexdigest()[:16]}"
 
 

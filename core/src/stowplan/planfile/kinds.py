@@ -51,6 +51,16 @@ _BROADCAST = (
 )  # fmt: skip
 """Output row u is row u % height of image u / height. It reads row image * a_image + row * a_row of operand a, and
 there at (column, channel) the element column * a_column + channel * a_channel; likewise b."""
+_AXES = 6
+"""How many axes kernels count along that find elements by number; unused ones come first and have size 1."""
+_INTEGER_FILTER = (
+    "dtype", "wide", "input_zero_point", "weights_zero_point", "output_zero_point", *_RANGE_S8,
+    "weights:const", "bias:const", "multiplier:const", "shift:const",
+)  # fmt: skip
+"""`dtype` is that of input and output, int8 or int16; weights are int8, from which their zero point is taken.
+`wide`: sums and biases have 64 bits, else 32."""
+_TABLES = ("in_h", "in_w", "channels", "out_h", "out_w", "rows:const", "columns:const")
+"""`rows` and `columns` hold, for each row and column of the output, two of the input and the weight of the second."""
 _REDUCED = ("in_h", "in_w", "in_c", "out_h", "out_w", "out_c")
 """Sizes of one image before and after; an axis that is averaged away has 1 after."""
 
@@ -94,11 +104,66 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("logistic_f32", 22, "1 / (1 + exp(-x)), float32"),
         _kind("quantize_f32_s8", 23, "round half away from zero, saturate", "scale:f32", "zero_point"),
         _kind("dequantize_s8_f32", 24, "scale * (x - zero_point)", "scale:f32", "zero_point"),
-        _kind("pad", 25, "`value` bytes around each image; in_c, out_c and before_c are bytes",
+        _kind("pad", 25,
+              "a margin around each image that repeats the four bytes of `value`; in_c, out_c and before_c are bytes",
               "in_h", "in_w", "in_c", "out_h", "out_w", "out_c",
               "before_n", "before_h", "before_w", "before_c", "value"),
         _kind("concatenation", 26,
               "streams: the inputs' bytes one after another; else each row is `groups` times a chunk of every input",
               "streams", "groups"),
+        _kind("rearrange", 27,
+              "output element i is the input's element offset + sum over axes of stride * index, or of table[index]",
+              "element_bytes", "offset", *(f"size{i}" for i in range(_AXES)), *(f"stride{i}" for i in range(_AXES)),
+              *(f"table{i}:const" for i in range(_AXES))),
+        _kind("arithmetic_f32", 28, "a function of two operands with broadcast, float32", *_BROADCAST, "function",
+              *_RANGE_F32),
+        _kind("arithmetic_s32", 29, "a function of two operands with broadcast, int32", *_BROADCAST, "function"),
+        _kind("compare", 30, "a comparison of two operands with broadcast; the result is bool", *_BROADCAST,
+              "function", "dtype"),
+        _kind("sub_s8", 31, "difference with broadcast, int8; scaled as sums are",
+              *_BROADCAST, "a_zero_point", "a_multiplier", "a_shift", "b_zero_point", "b_multiplier", "b_shift",
+              "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("extreme_s8", 32, "larger or smaller of two operands with broadcast, int8", *_BROADCAST, "largest"),
+        _kind("function_f32", 33, "a function of each element, float32", "function", "alpha:f32", "beta:f32"),
+        _kind("cast", 34, "each element in another type", "from", "to"),
+        _kind("requantize", 35, "integers from one quantization and type to another",
+              "from", "to", "input_zero_point", "output_zero_point", "multiplier", "shift"),
+        _kind("quantize_f32", 36, "round half away from zero, saturate, to any integer type",
+              "to", "scale:f32", "zero_point"),
+        _kind("dequantize_f32", 37, "scale * (x - zero_point), from any integer type", "from", "scale:f32",
+              "zero_point"),
+        _kind("reduce", 38, "each output element from the input elements under it; reduced axes are listed last",
+              "function", "dtype", *(f"kept{i}" for i in range(4)), *(f"kept_step{i}" for i in range(4)),
+              *(f"gone{i}" for i in range(4)), *(f"gone_step{i}" for i in range(4)),
+              "input_zero_point", "output_zero_point", "multiplier", "shift"),
+        _kind("arg_extreme", 39, "index of the first largest or smallest of each run of `depth` elements",
+              "depth", "largest", "dtype", "to"),
+        _kind("gather", 40, "runs of `inner` bytes taken from the input at the places that int32 or int64 indices name",
+              "outer", "count", "inner", "to_count", "index_bytes"),
+        _kind("resize_bilinear_f32", 41, "interpolation between four neighbours, float32", *_TABLES),
+        _kind("resize_bilinear_s8", 42, "interpolation between four neighbours, int8; weights have 10 bits", *_TABLES),
+        _kind("conv_2d_int", 43, "convolution in groups, int8 or int16; weights [O,KH,KW,I/groups]",
+              *_WINDOW, *_DILATION, "groups", *_INTEGER_FILTER),
+        _kind("transpose_conv_2d_f32", 44, "each input element spread by the kernel, float32; weights [O,KH,KW,I]",
+              *_WINDOW, *_FILTER_F32),
+        _kind("transpose_conv_2d_int", 45, "each input element spread by the kernel, int8 or int16",
+              *_WINDOW, *_INTEGER_FILTER),
+        _kind("batch_matmul_f32", 46, "products of matrices, float32; a step of 0 repeats a matrix along a batch axis",
+              "batch0", "batch1", "batch2", "m", "n", "k", "a_step0", "a_step1", "a_step2", "b_step0", "b_step1",
+              "b_step2", "a_row", "a_column", "b_row", "b_column"),
+        _kind("log_softmax_f32", 47, "logarithm of softmax of each run of `depth` elements, float32", "depth"),
+        _kind("l2_normalization_f32", 48, "each run of `depth` elements divided by its length, float32", "depth"),
+        _kind("select", 49, "elements of the second operand where the first is not 0, of the third elsewhere",
+              "element_bytes", *(f"size{i}" for i in range(4)), *(f"c_step{i}" for i in range(4)),
+              *(f"a_step{i}" for i in range(4)), *(f"b_step{i}" for i in range(4))),
+        _kind("fully_connected_int", 50, "weights [outputs,features] times vectors, int8 or int16",
+              "features", "outputs", *_INTEGER_FILTER),
+        _kind("pool_int", 51, "largest or mean of the window's elements inside the input, int16", *_WINDOW, "largest",
+              *_RANGE_S8),
+        _kind("add_int", 52, "sum or difference with broadcast, int16; operands are scaled to a common scale",
+              *_BROADCAST, "subtract", "left_shift", "a_zero_point", "a_multiplier", "a_shift", "b_zero_point",
+              "b_multiplier", "b_shift", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("mul_int", 53, "product with broadcast, int16", *_BROADCAST,
+              "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
     )
 }  # fmt: skip

@@ -15,15 +15,23 @@ from stowplan.plugins.known import BUNDLED, distribution
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+NEUTRAL = frozenset({"diskcache", "platformdirs", "pluggy", "rich", "tomli"})
+"""What core stands on: no byte of a result comes from these."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One entry point: its name, the module it names, and the distribution (with version) that provides it."""
+    """One entry point: its name, the module it names, and the distribution (with version) that provides it.
+
+    `requires` are the distributions that one needs, with the versions installed; ours and pluggy, which every plugin
+    has, are left out.
+    """
 
     name: str
     module: str
     provider: str
     version: str
+    requires: tuple[tuple[str, str], ...] = ()
 
     @property
     def bundled(self) -> bool:
@@ -97,10 +105,33 @@ def _entries(package: Distribution, name: str) -> Iterator[Entry]:
     except (TypeError, ValueError):  # a malformed file; an entry without a module is reported as broken
         yield Entry(name=name, module="", provider=name, version=package.version or "0")
         return
+    requires = _requirements(package)
     for point in points:
         # In the checkout all bundled plugins belong to one distribution; show what separate installs would show.
         provider = distribution(point.name) if name == PROJECT and point.name in BUNDLED else name
-        yield Entry(name=point.name, module=point.value.strip(), provider=provider, version=package.version or "0")
+        yield Entry(
+            name=point.name,
+            module=point.value.strip(),
+            provider=provider,
+            version=package.version or "0",
+            requires=requires,
+        )
+
+
+def _requirements(package: Distribution) -> tuple[tuple[str, str], ...]:
+    """Return what a distribution needs beside the tool itself, with installed versions; "absent" where it is not."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for line in package.requires or ():
+        name = _normal(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+        if "extra ==" in line or name.startswith(PROJECT) or name in NEUTRAL:
+            continue
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return tuple(sorted(found.items()))
 
 
 def _package_name(package: Distribution) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -61,7 +60,7 @@ class Host:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._records: dict[str, Mapping[tuple[str, str], Any]] = {}
-        self._told: set[str] = set()
+        self._told: dict[str, None] = {}
 
     def importers(self) -> Mapping[str, Importer]:
         return self._offers("importer")
@@ -94,6 +93,20 @@ class Host:
             both = ", ".join(f"{o.name} ({p.title})" for p, o in matches)
             raise PluginError(f"{model.name}: several importers read it: {both}. Uninstall or block all but one.")
         return importers[matches[0][1].name]
+
+    def offered(self, kind: str, name: str = "") -> tuple[tuple[Plugin, Offer], ...]:
+        """Return who offers what of a kind, or of one name, without importing anybody."""
+        return tuple((p, o) for p, o in self._offered(kind) if not name or o.name == name)
+
+    @property
+    def observed(self) -> bool:
+        """Whether some plugin wants to be told of events."""
+        return any(plugin.state == "ok" and plugin.observes for plugin in self.plugins)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was said on standard error so far, for those who replay a build."""
+        return tuple(self._told)
 
     def provider_version(self, kind: str, name: str) -> str:
         """Return `distribution version` of the plugin that offers a record, without importing it."""
@@ -142,7 +155,7 @@ class Host:
         for plugin in self.plugins:
             if plugin.state != "ok" and plugin.entry in (name, f"{kind}-{name}"):
                 return f'{kind} "{name}" is installed ({plugin.title}) but {plugin.state}: {plugin.reason}'
-        near = difflib.get_close_matches(name, names, n=1)
+        near = _close_matches(name, names, n=1)
         there = f"installed are {', '.join(names)}." if names else "none is installed."
         guess = f" Did you mean {near[0]}?" if near else ""
         return f'no {kind} "{name}": {there}{guess}{how_to_install(kind, name)}'
@@ -173,7 +186,11 @@ class Host:
 
     def _examine(self, entry: Entry, admitted: bool) -> Plugin:
         facts: dict[str, Any] = dict(
-            entry=entry.name, module=entry.module, provider=entry.provider, version=entry.version
+            entry=entry.name,
+            module=entry.module,
+            provider=entry.provider,
+            version=entry.version,
+            requires=entry.requires,
         )
         if not admitted:
             return Plugin(**facts, state="blocked", reason="left out by STOWPLAN_PLUGINS or STOWPLAN_PLUGINS_BLOCK")
@@ -206,7 +223,7 @@ class Host:
         if fitting is not None:
             renamed = model.path.with_suffix(fitting.suffixes[0]).name
             return f"{message} Its content looks like {fitting.name}: rename it to {renamed}."
-        near = difflib.get_close_matches(model.path.suffix.lower(), suffixes, n=1, cutoff=0.5)
+        near = _close_matches(model.path.suffix.lower(), suffixes, n=1, cutoff=0.5)
         return f"{message} Did you mean {model.path.with_suffix(near[0]).name}?" if near else message
 
     def _notify(self, plugin: Plugin, name: str, facts: Mapping[str, object]) -> None:
@@ -225,7 +242,7 @@ class Host:
 
     def _warn(self, line: str) -> None:
         if line not in self._told:
-            self._told.add(line)
+            self._told[line] = None
             print(f"Warning: {line}", file=sys.stderr)
 
 
@@ -288,8 +305,15 @@ def _check_names(module: ModuleType, manager: PluginManager) -> None:
     for caller in manager.get_hookcallers(manager.get_plugin(module.__name__)) or ():
         if caller.has_spec() or all(implementation.optionalhook for implementation in caller.get_hookimpls()):
             continue
-        near = difflib.get_close_matches(caller.name, [n for n in known if n != caller.name], n=1)
+        near = _close_matches(caller.name, [n for n in known if n != caller.name], n=1)
         raise BrokenPluginError(f"{caller.name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
     for name, function in vars(module).items():
         if name.startswith(PROJECT + "_") and name in known and not hasattr(function, f"{PROJECT}_impl"):
             raise BrokenPluginError(f"{name} is not marked with @hook, so it would never be called")
+
+
+def _close_matches(*arguments: Any, **options: Any) -> list[str]:
+    """As `difflib.get_close_matches`, which only a message about a wrong name needs to import."""
+    import difflib
+
+    return difflib.get_close_matches(*arguments, **options)

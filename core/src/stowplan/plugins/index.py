@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 from stowplan.cache.directory import cache_directory
 
-SCHEMA = 1
+SCHEMA = 2
 MOST_INDICES = 16
 Stamp = tuple[str, int, int]
 """A path, its size and its time stamp in nanoseconds (an integer: a float would lose the last digits)."""
@@ -27,17 +26,25 @@ Stamp = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One record that a plugin offers, as far as it can be known without importing the plugin."""
+    """One record that a plugin offers, as far as it can be known without importing the plugin.
+
+    `version` is the record's own where it has one. `external` says that an importer can name files beside a model.
+    """
 
     kind: str
     name: str
     summary: str
     suffixes: tuple[str, ...] = ()
+    version: str = ""
+    external: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One installed plugin. `state` is ok, broken or blocked; `reason` says why it is not ok."""
+    """One installed plugin. `state` is ok, broken or blocked; `reason` says why it is not ok.
+
+    `requires` are the distributions it stands on, with the versions that are installed.
+    """
 
     entry: str
     module: str
@@ -48,6 +55,7 @@ class Plugin:
     offers: tuple[Offer, ...] = ()
     observes: bool = False
     stamps: tuple[Stamp, ...] = ()
+    requires: tuple[tuple[str, str], ...] = ()
 
     @property
     def title(self) -> str:
@@ -75,6 +83,8 @@ def save(path: Path, search_path: list[str], plugins: Iterable[Plugin]) -> None:
         "plugins": [asdict(plugin) for plugin in plugins],
     }
     with suppress(OSError):
+        import tempfile  # only when the index is written
+
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".plugins-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -116,4 +126,5 @@ def _folders(search_path: list[str]) -> list[list[Any]]:
 def _plugin(fields: dict[str, Any]) -> Plugin:
     offers = tuple(Offer(**{**offer, "suffixes": tuple(offer["suffixes"])}) for offer in fields.pop("offers"))
     stamps = tuple((str(path), int(size), int(time)) for path, size, time in fields.pop("stamps"))
-    return Plugin(offers=offers, stamps=stamps, **fields)
+    requires = tuple((str(name), str(version)) for name, version in fields.pop("requires"))
+    return Plugin(offers=offers, stamps=stamps, requires=requires, **fields)

@@ -142,11 +142,15 @@ class Port:
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """What one run cost. Byte counts are between fast and slow memory; None where a backend cannot tell."""
+    """What one run cost. Byte counts are between fast and slow memory; None where a backend cannot tell.
+
+    `counters` are what an accelerator reports of itself, under its own names.
+    """
 
     duration_ns: int
     slow_read_bytes: int | None = None
     slow_written_bytes: int | None = None
+    counters: Mapping[str, int | float | bool | str] = field(default_factory=dict)
 
 
 class Compiled(Protocol):
@@ -223,21 +227,153 @@ class Backend(Offer, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """How a backend is to compile a model file. `accelerators` are in the caller's order of preference.
+
+    `device` names one of several that an accelerator could use, in the backend's own words; "" leaves it to it.
+    `isolated` asks for a process of its own, so that a driver's crash is an error here and no crash.
+    """
+
+    accelerators: tuple[str, ...] = ("cpu",)
+    precision: str = "default"
+    profile: bool = False
+    signature: int | str = 0
+    threads: int = 1
+    device: str = ""
+    isolated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What one accelerator had of a model. `present` is None when nobody looked, `taken` counts operators.
+
+    `why` says what kept it from the others.
+    """
+
+    accelerator: str
+    present: bool | None
+    tried: bool
+    taken: int = 0
+    partitions: int | None = None
+    device: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acceleration:
+    """Where a model ended up. `taken` counts the operators on accelerators other than the CPU, `fully` means all."""
+
+    asked: tuple[str, ...]
+    used: str
+    operators: int
+    taken: int
+    fully: bool
+    shares: tuple[Share, ...]
+
+
+class Accelerated(Compiled, Protocol):
+    """A model that a backend compiled by itself, and what its accelerators took."""
+
+    @property
+    def acceleration(self) -> Acceleration: ...
+
+
+class ModelBackend(Backend, Protocol):
+    """A backend that compiles model files by itself, without a plan. Found by its method `load_model`."""
+
+    def load_model(self, model: Model, options: LoadOptions) -> Accelerated:
+        """Compile a model for the first accelerator that takes any of it. Raises `ModelError`, `RuntimeFailure`."""
+        ...
+
+    def partition(self, model: Model, vendor: str, options: LoadOptions) -> Partitioning:
+        """Say what a vendor's compiler would take, without compiling. Raises `RuntimeFailure`."""
+        ...
+
+    def precompile(self, model: Model, vendor: str, options: LoadOptions) -> Precompiled:
+        """Compile ahead of time with a vendor's kit. Raises `RuntimeFailure` that says which part of it is missing."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partitioning:
+    """How many of a model's operators an accelerator takes, in how many connected parts."""
+
+    operators: int
+    taken: int
+    partitions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precompiled:
+    """A model with parts compiled ahead of time, as a new file."""
+
+    data: bytes = field(repr=False)
+    counts: Partitioning
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProfileEvent:
-    """One timed thing. `kind` is operator, delegate or stage; times in nanoseconds since the run began."""
+    """One timed thing. `kind` is operator, delegate_operator, delegate_profiled, run or what else a profiler has.
+
+    Starts count from the first event; `estimated` means that the start was added up from durations. `index` is the
+    profiler's number for the operator, or -1.
+    """
 
     name: str
     kind: str
     start_ns: int
     duration_ns: int
     index: int = -1
+    estimated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileTotal:
+    """What all runs spent in one thing: a kind of operator, or with `order` the order-th operator of each run."""
+
+    name: str
+    kind: str
+    count: int
+    duration_ns: int
+    order: int = -1
+    index: int = -1
+
+
+class Profile(Protocol):
+    """The recording of one compiled model. Runs count only between `resume` and `pause`."""
+
+    @property
+    def note(self) -> str:
+        """What the recording cannot say and why; "" when nothing is missing."""
+        ...
+
+    def resume(self) -> None: ...
+    def pause(self) -> None: ...
+    def pending(self) -> int: ...
+
+    def events(self, limit: int) -> Sequence[ProfileEvent]:
+        """Return the most recent `limit` events, oldest first; all that are kept when it is 0."""
+        ...
+
+    def reset(self) -> None: ...
+
+    def by_kind(self) -> Sequence[ProfileTotal]:
+        """Return totals per kind of operator, slowest first."""
+        ...
+
+    def by_operator(self) -> Sequence[ProfileTotal]:
+        """Return totals per operator, in the order of a run."""
+        ...
 
 
 class Profiler(Offer, Protocol):
-    """Times what a compiled model does."""
+    """Times what a compiled model does, operator by operator."""
 
-    def attach(self, compiled: Compiled) -> None: ...
-    def events(self, limit: int) -> Sequence[ProfileEvent]: ...
-    def pending(self) -> int: ...
-    def reset(self) -> None: ...
-    def summarise(self) -> Sequence[ProfileEvent]: ...
+    @property
+    def cost_bytes(self) -> int:
+        """Memory that recording takes at once, to be said before."""
+        ...
+
+    def attach(self, compiled: Compiled) -> Profile:
+        """Return the recording of a model, paused. Raises `RuntimeFailure` for a model that it cannot record."""
+        ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-BUNDLED = frozenset({"backend-c", "compressor-lz4", "importer-tflite", "scheduler-greedy", "scheduler-stream"})
+BUNDLED = frozenset(
+    {"backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "scheduler-greedy", "scheduler-stream"}
+)
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 
 SUFFIXES = {".tflite": "importer-tflite"}

@@ -23,7 +23,7 @@ METHODS = {
     "scheduler": ("schedule",),
     "compressor": ("compress", "decompress"),
     "backend": ("available", "accelerators", "coverage", "compile", "generate"),
-    "profiler": ("attach", "events", "pending", "reset", "summarise"),
+    "profiler": ("attach",),
     "target": (),
 }
 """What a record of each kind must be able to do, checked when it is offered and not in the middle of a build."""
@@ -103,7 +103,15 @@ def _describe(kind: str, record: Any) -> Offer:
     if missing:
         raise BrokenPluginError(f"{kind} {name!r} has no {missing[0]}()")
     suffixes = tuple(_suffixes(record)) if kind == "importer" else ()
-    return Offer(kind=kind, name=name, summary=_summary(record), suffixes=suffixes)
+    version = getattr(record, "version", "")
+    return Offer(
+        kind=kind,
+        name=name,
+        summary=_summary(record),
+        suffixes=suffixes,
+        version=version[:200] if isinstance(version, str) else "",
+        external=callable(getattr(record, "external_files", None)),
+    )
 
 
 def _summary(record: Any) -> str:

@@ -34,6 +34,12 @@ class CBackend:
             return Availability(ok=False, why=str(err))
         return Availability(ok=True)
 
+    def host_identity(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return what plans run with here, for cache keys: compiler and processor, and the files to watch for them."""
+        from stowplan.native.describe import host_identity
+
+        return host_identity()
+
     def accelerators(self) -> tuple[str, ...]:
         return ("cpu",)
 

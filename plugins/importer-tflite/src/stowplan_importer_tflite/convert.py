@@ -6,18 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from stowplan.build.fold import Folding, Known, fold
+from stowplan.flow.graph import Quantization
 from stowplan_importer_tflite import schema
-from stowplan_importer_tflite.lower import LOWERINGS
+from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
 from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_size, resolve
 
 
 class Converted(NamedTuple):
-    """`conversions` and `refusals` by operator index; `shapes` of all tensors, as computed where that was possible."""
+    """`conversions` and `refusals` by operator index; `shapes` of all tensors, as computed where that was possible.
 
-    conversions: Mapping[int, Conversion]
+    Each conversion names its output. `known` are the bytes of tensors that were computed here, `added` the tensors
+    that the file does not have, numbered from the file's last one on.
+    """
+
+    conversions: Mapping[int, tuple[Conversion, ...]]
     refusals: Mapping[int, str]
     shapes: Sequence[tuple[int, ...]]
+    known: Mapping[int, bytes]
+    added: Sequence[Value]
 
 
 @dataclass
@@ -28,11 +36,30 @@ class Walk:
     trusted: bool
     shapes: list[tuple[int, ...]]
     broken: set[int] = field(default_factory=set)
+    known: dict[int, bytes] = field(default_factory=dict)
+    added: list[Value] = field(default_factory=list)
 
     def value(self, index: int) -> Value | None:
         if index < 0:
             return None
-        return resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
+        if index >= len(self.subgraph.tensors):
+            return self.added[index - len(self.subgraph.tensors)]
+        value = resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
+        data = self.known.get(index)
+        return value if data is None else value._replace(data=memoryview(data))
+
+    def new(
+        self, shape: tuple[int, ...], dtype: str, quantization: Quantization | None = None, data: bytes | None = None
+    ) -> Value:
+        """Add a tensor that the file does not have."""
+        index = len(self.subgraph.tensors) + len(self.added)
+        known = None if data is None else memoryview(data)
+        check_size(f"inner_{index}", shape, dtype)
+        self.added.append(Value(index, f"inner_{index}", shape, dtype, quantization, known))
+        self.shapes.append(shape)
+        if data is not None:
+            self.known[index] = data
+        return self.added[-1]
 
     def unknown(self, value: Value) -> bool:
         """Say that nobody knows a tensor's shape: no operator computed it, and the file leaves it open."""
@@ -46,7 +73,7 @@ def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]])
     shapes = [input_shapes.get(i, t.bound if i in written else t.shape) for i, t in enumerate(subgraph.tensors)]
     trusted = all(shape == subgraph.tensors[i].bound for i, shape in input_shapes.items())
     walk = Walk(subgraph=subgraph, trusted=trusted, shapes=shapes)
-    conversions: dict[int, Conversion] = {}
+    conversions: dict[int, tuple[Conversion, ...]] = {}
     refusals: dict[int, str] = {}
     for index, operator in enumerate(subgraph.operators):
         try:
@@ -54,36 +81,63 @@ def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]])
         except Refusal as refusal:
             refusals[index] = str(refusal)
             walk.broken.update(operator.outputs)
-    return Converted(conversions=conversions, refusals=refusals, shapes=shapes)
+    return Converted(conversions, refusals, shapes, walk.known, walk.added)
 
 
-def _convert(walk: Walk, operator: FileOperator) -> Conversion:
+def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
     lowering = LOWERINGS.get(operator.kind)
     if lowering is None:
         raise Refusal("not a supported operator")
     expected = schema.OPTIONS.get(operator.kind, 0)
     if expected and operator.options is not None and operator.options_type != expected:
         raise Refusal(f"its options are those of another operator (type {operator.options_type})")
-    if len(operator.outputs) != 1:
+    if not operator.outputs or (len(operator.outputs) > 1 and operator.kind not in MANY_OUTPUTS):
         raise Refusal(f"{len(operator.outputs)} outputs where 1 is defined")
     inputs = tuple(walk.value(i) for i in operator.inputs)
-    output = walk.value(operator.outputs[0])
-    assert output is not None
-    tensor = walk.subgraph.tensors[output.tensor]
+    outputs = tuple(value for value in map(walk.value, operator.outputs) if value is not None)
+    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new)
     try:
-        conversion = lowering(Site(kind=operator.kind, inputs=inputs, output=output, table=operator.options))
-        _check_shape(tensor, conversion.shape, walk.trusted)
+        found = lowering(site)
+        steps = tuple(_with_output(step, outputs[0]) for step in ((found,) if isinstance(found, Conversion) else found))
+        return tuple(step for step in steps if not _settled(walk, step))
     except Mismatch:
         if any(value is not None and walk.unknown(value) for value in inputs):
             raise Refusal("") from None
         raise
-    walk.shapes[output.tensor] = conversion.shape
-    return conversion
+
+
+def _with_output(step: Conversion, first: Value) -> Conversion:
+    return step if step.output is not None else step._replace(output=first.tensor)
+
+
+def _settled(walk: Walk, step: Conversion) -> bool:
+    """Note the shape of a step's output; say whether its value is known, so that nothing is left to run."""
+    assert step.output is not None
+    if step.output < len(walk.subgraph.tensors):
+        _check_shape(walk.subgraph.tensors[step.output], step.shape, walk.trusted)
+        walk.shapes[step.output] = step.shape
+    if step.kind == "constant":
+        assert step.data is not None
+        walk.known[step.output] = step.data
+        return True
+    inputs = [walk.value(index) for index in step.inputs if index >= 0]
+    known = [v for v in inputs if v is not None and (v.data is not None or not v.elements)]
+    if len(known) < len(step.inputs):
+        return False
+    output = walk.value(step.output)
+    assert output is not None
+    operands = [Known(v.shape, v.dtype, v.data or b"", v.quantization) for v in known]
+    result = Known(step.shape, output.dtype, b"", output.quantization)
+    data = fold(Folding(step.kind, step.attributes, operands, result))
+    if data is None:
+        raise Refusal("all inputs are constants, which is not supported here; fold them before the export")
+    walk.known[step.output] = data
+    return True
 
 
 def _check_shape(tensor: FileTensor, computed: tuple[int, ...], trusted: bool) -> None:
     check_size(tensor.name, computed, tensor.dtype)
-    if 0 in computed:
+    if 0 in computed and tensor.dtype not in ("int32", "int64"):
         raise Refusal(f"its output of shape {spelled(computed)} is empty")
     if not trusted or not tensor.shape:  # no shape at all is how files leave even the rank open
         return

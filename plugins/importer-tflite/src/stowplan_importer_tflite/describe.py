@@ -54,13 +54,15 @@ def _fact(main: FileSubgraph, converted: Converted, index: int) -> OperatorFact:
 
 def _macs(main: FileSubgraph, converted: Converted, index: int) -> int:
     """Return multiplications of weights with inputs, for the operators that have weights; 0 for all others."""
-    conversion = converted.conversions.get(index)
-    if conversion is None or conversion.kind not in ("conv_2d", "depthwise_conv_2d", "fully_connected"):
+    steps = converted.conversions.get(index, ())
+    filters = [s for s in steps if s.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
+    if not filters:
         return 0
+    conversion = filters[0]
     outputs = 1
     for size in conversion.shape:
         outputs *= size
-    weights = main.tensors[conversion.inputs[1]].shape
+    weights = converted.shapes[conversion.inputs[1]]
     if conversion.kind == "depthwise_conv_2d":
         return outputs * weights[1] * weights[2]
     per_output = 1

@@ -14,7 +14,7 @@ from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
-from stowplan_importer_tflite.site import WAY_OUT, Refusal, resolve
+from stowplan_importer_tflite.site import ANYTHING, WAY_OUT, Conversion, Refusal, resolve
 
 GROUPS_SHOWN = 12
 INDICES_SHOWN = 8
@@ -85,7 +85,7 @@ def _unusable(main: FileSubgraph, index: int) -> str:
     """Judge a tensor that no operator judges: an input nobody reads, or an output that is only passed on."""
     tensor = main.tensors[index]
     where = f"{'input' if index in main.inputs else 'output'} {shown(tensor.name)}"
-    if tensor.dtype not in ("int8", "float32"):
+    if tensor.dtype not in ANYTHING:
         return f"{where}: {WAY_OUT.get(tensor.dtype, f'{tensor.dtype}; int8 and float32 would be supported')}"
     try:
         resolve(index, tensor, tensor.bound, broken=False)
@@ -123,7 +123,7 @@ class _Assembly:
 
     def graph(self, name: str, file: FileModel, binding: Binding) -> Graph:
         inputs = tuple(self.number(tensor) for tensor in self.subgraph.inputs)
-        operators = [self.operator(index) for index in self.live()]
+        operators = [self.operator(index, step) for index, step in self.live()]
         outputs = tuple(self.output(position, operators) for position in range(len(self.subgraph.outputs)))
         # Of several outputs that are one tensor, the first is the tensor itself; signatures mean any of them.
         exits = dict(reversed(list(zip(self.subgraph.outputs, outputs, strict=True))))
@@ -157,23 +157,24 @@ class _Assembly:
             found.append(Signature(key=signature.key, inputs=inputs, outputs=outputs))
         return tuple(found), stale
 
-    def live(self) -> list[int]:
-        """Return the operators that some output depends on."""
+    def live(self) -> list[tuple[int, Conversion]]:
+        """Return the steps, each with its operator's index, that some output depends on."""
         wanted = set(self.subgraph.outputs)
         kept = []
         for index in reversed(range(len(self.subgraph.operators))):
-            if self.subgraph.operators[index].outputs[0] in wanted:
-                kept.append(index)
-                wanted.update(self.converted.conversions[index].inputs)
+            for step in reversed(self.converted.conversions[index]):
+                if step.output in wanted:
+                    kept.append((index, step))
+                    wanted.update(step.inputs)
         return kept[::-1]
 
-    def operator(self, index: int) -> Operator:
-        conversion = self.converted.conversions[index]
+    def operator(self, index: int, step: Conversion) -> Operator:
+        assert step.output is not None
         return Operator(
-            kind=conversion.kind,
-            inputs=tuple(ABSENT if tensor == ABSENT else self.number(tensor) for tensor in conversion.inputs),
-            outputs=(self.number(self.subgraph.operators[index].outputs[0]),),
-            attributes=conversion.attributes,
+            kind=step.kind,
+            inputs=tuple(ABSENT if tensor == ABSENT else self.number(tensor) for tensor in step.inputs),
+            outputs=(self.number(step.output),),
+            attributes=step.attributes,
             source=source(self.subgraph, index),
         )
 
@@ -181,7 +182,8 @@ class _Assembly:
         """Return the tensor of an output; what no operator wrote for it alone gets a copy."""
         tensor = self.subgraph.outputs[position]
         number = self.number(tensor)
-        produced = tensor not in self.subgraph.inputs and self.subgraph.tensors[tensor].data is None
+        known = self.subgraph.tensors[tensor].data is not None or tensor in self.converted.known
+        produced = tensor not in self.subgraph.inputs and not known
         if produced and tensor not in self.subgraph.outputs[:position]:
             return number
         name = f"{self.names[tensor]}_output_{position}"
@@ -197,20 +199,26 @@ class _Assembly:
         return self.numbers[tensor]
 
     def tensor(self, index: int) -> Tensor:
-        file = self.subgraph.tensors[index]
-        value = resolve(index, file, self.converted.shapes[index], broken=False)
+        count = len(self.subgraph.tensors)
+        if index >= count:
+            value, name = self.converted.added[index - count], self.converted.added[index - count].name
+        else:
+            file = self.subgraph.tensors[index]
+            value, name = resolve(index, file, self.converted.shapes[index], broken=False), self.names[index]
+        known = self.converted.known.get(index)
+        constant = None
+        if known is not None:
+            constant = self.digest(-1 - index, memoryview(known))
+        elif value.data is not None:
+            constant = self.digest(self.subgraph.tensors[index].buffer, value.data)
         return Tensor(
-            name=self.names[index],
-            shape=value.shape,
-            dtype=value.dtype,
-            quantization=value.quantization,
-            constant=None if file.data is None else self.digest(file.buffer, file.data),
+            name=name, shape=value.shape, dtype=value.dtype, quantization=value.quantization, constant=constant
         )
 
-    def digest(self, buffer: int, data: memoryview) -> str:
+    def digest(self, key: int, data: memoryview) -> str:
         """Store a constant once, however many tensors share its buffer."""
-        if buffer not in self.digests:
+        if key not in self.digests:
             found = bytes(data)
-            self.digests[buffer] = hashlib.sha256(found).hexdigest()
-            self.constants.setdefault(self.digests[buffer], found)
-        return self.digests[buffer]
+            self.digests[key] = hashlib.sha256(found).hexdigest()
+            self.constants.setdefault(self.digests[key], found)
+        return self.digests[key]

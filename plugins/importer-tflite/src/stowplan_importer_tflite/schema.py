@@ -69,6 +69,39 @@ class ConcatenationField:
     AXIS, ACTIVATION = range(2)
 
 
+class StridedSliceField:
+    BEGIN, END, ELLIPSIS, NEW_AXIS, SHRINK_AXIS, OFFSET = range(6)
+
+
+class PackField:
+    COUNT, AXIS = range(2)
+
+
+class UnpackField:
+    COUNT, AXIS = range(2)
+
+
+class GatherField:
+    AXIS, BATCH_DIMS = range(2)
+
+
+class ResizeBilinearField:
+    ALIGN_CORNERS, HALF_PIXEL_CENTERS = 2, 3
+
+
+class TransposeConvField:
+    PADDING, STRIDE_W, STRIDE_H, ACTIVATION = range(4)
+
+
+class BatchMatMulField:
+    ADJOINT_X, ADJOINT_Y = range(2)
+
+
+BLOCK_SIZE = 0
+SQUEEZE_DIMS = 0
+MIRROR_PAD_MODE = 0
+LEAKY_RELU_ALPHA = 0
+GELU_APPROXIMATE = 0
 SOFTMAX_BETA = 0
 RESHAPE_NEW_SHAPE = 0
 ARITHMETIC_ACTIVATION = 0
@@ -76,7 +109,11 @@ REDUCER_KEEP_DIMS = 0
 
 OPTIONS = {
     "CONV_2D": 1, "DEPTHWISE_CONV_2D": 2, "AVERAGE_POOL_2D": 5, "MAX_POOL_2D": 5, "FULLY_CONNECTED": 8, "SOFTMAX": 9,
-    "CONCATENATION": 10, "ADD": 11, "RESHAPE": 17, "MUL": 21, "MEAN": 27,
+    "CONCATENATION": 10, "ADD": 11, "RESHAPE": 17, "MUL": 21, "MEAN": 27, "RESIZE_BILINEAR": 15, "SPACE_TO_DEPTH": 19,
+    "GATHER": 23, "SUB": 28, "DIV": 29, "SQUEEZE": 30, "STRIDED_SLICE": 32, "TRANSPOSE_CONV": 49,
+    "RESIZE_NEAREST_NEIGHBOR": 74, "LEAKY_RELU": 75, "MIRROR_PAD": 77, "PACK": 59, "UNPACK": 64, "DEPTH_TO_SPACE": 94,
+    "SUM": 27, "REDUCE_MAX": 27, "REDUCE_MIN": 27, "REDUCE_PROD": 27, "REDUCE_ANY": 27, "REDUCE_ALL": 27,
+    "BATCH_MATMUL": 101, "GELU": 113,
 }  # fmt: skip
 """The type of the options table that an operator reads; the others need none."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -50,21 +50,40 @@ class Value(NamedTuple):
 
 
 class Conversion(NamedTuple):
-    """What an operator becomes: a canonical kind, the operands it keeps, and the shape of its output."""
+    """What an operator becomes: a canonical kind, the operands it keeps, and the shape of its output.
+
+    `output` is the tensor it fills where that is not the operator's first output. `data` are the bytes of an output
+    that is known already; the kind is then `constant`.
+    """
 
     kind: str
     inputs: tuple[int, ...]
     shape: tuple[int, ...]
     attributes: Mapping[str, Attribute] = MappingProxyType({})
+    output: int | None = None
+    data: bytes | None = None
+
+
+NewTensor = Callable[[tuple[int, ...], str, "Quantization | None", "bytes | None"], Value]
+INT8_FLOAT32 = ("int8", "float32")
+COMPUTED = ("int8", "int16", "float32")
+REALS = ("int8", "int16", "float32", "int32")
+ANYTHING = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool", "float16")
 
 
 class Site(NamedTuple):
-    """`output` has the file's shape, which lowering does not trust; it computes its own."""
+    """`output` has the file's shape, which lowering does not trust; it computes its own.
+
+    `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
+    operators, or for a constant in another form.
+    """
 
     kind: str
     inputs: tuple[Value | None, ...]
     output: Value
     table: Table | None
+    outputs: tuple[Value, ...]
+    new: NewTensor
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""
@@ -81,12 +100,9 @@ class Site(NamedTuple):
     def optional(self, position: int) -> Value | None:
         return self.inputs[position] if position < len(self.inputs) else None
 
-    def activation(self, position: int = 0) -> Value:
-        """Return an input that must be computed at run time."""
-        value = self.value(position)
-        if value.data is not None:
-            raise Refusal(f"input {shown(value.name)} is a constant; fold it before the export")
-        return check_activation(value)
+    def activation(self, position: int = 0, dtypes: Sequence[str] = INT8_FLOAT32) -> Value:
+        """Return an input of one of these types."""
+        return check_activation(self.value(position), dtypes)
 
     def constant(self, position: int, what: str) -> Value:
         """Return an input that must be known now; `what` names it in the refusal."""
@@ -107,7 +123,7 @@ class Site(NamedTuple):
         """Return the output, which must have this dtype."""
         if self.output.dtype != dtype:
             raise Refusal(f"{dtype} input but {self.output.dtype} output")
-        return check_activation(self.output)
+        return check_activation(self.output, (dtype,))
 
     def options(self) -> Table:
         """Return the options table. Refuses when it is missing."""
@@ -127,14 +143,16 @@ class Site(NamedTuple):
         return word.lower()
 
 
-def check_activation(value: Value) -> Value:
-    """Refuse dtypes other than int8 (with one scale) and float32."""
-    if value.dtype not in ("int8", "float32"):
-        raise Refusal(WAY_OUT.get(value.dtype, f"{value.dtype} activations; int8 and float32 would be supported"))
-    if value.dtype == "int8":
+def check_activation(value: Value, dtypes: Sequence[str] = INT8_FLOAT32) -> Value:
+    """Refuse other dtypes than these, and int8 or int16 without one scale for all unless any type will do."""
+    if value.dtype not in dtypes:
+        *others, last = dtypes
+        known = f"{', '.join(others)} and {last} would be supported" if others else f"{last} would be supported"
+        raise Refusal(WAY_OUT.get(value.dtype, f"{value.dtype} activations; {known}"))
+    if value.dtype in ("int8", "int16") and tuple(dtypes) != ANYTHING:
         if value.quantization is None:
             raise Refusal(
-                f"int8 tensor {shown(value.name)} has no scale; convert the model again with full quantization"
+                f"{value.dtype} tensor {shown(value.name)} has no scale; convert the model again with full quantization"
             )
         if value.quantization.per_channel:
             raise Refusal(f"activation {shown(value.name)} has a scale per channel; one scale would be supported")
@@ -155,7 +173,7 @@ def check_rescale(ratio: float) -> None:
 
 def check_same_quantization(first: Value, second: Value) -> None:
     """Refuse int8 tensors with unlike quantization where the operator moves bytes as they are."""
-    if first.dtype == "int8" and first.quantization != second.quantization:
+    if first.dtype in ("int8", "int16") and first.quantization != second.quantization:
         names = f"{shown(first.name)} and {shown(second.name)}"
         raise Refusal(f"{names} differ in scale or zero point, which must be equal here; insert a QUANTIZE")
 

@@ -16,6 +16,7 @@ from stowplan.native.library import NativeLibrary
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import SPILL, Work
 
+PATIENCE = 6
 LIBRARY = NativeLibrary(name="stowplan-stream", folders=(Path(__file__).parent / "native",))
 
 _INTS, _LONGS, _BYTES = (ctypes.POINTER(kind) for kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8))
@@ -28,6 +29,8 @@ class Effort:
     states: int = 20_000
     seconds: float = 0.5
     seed: int = 0
+    cuts: bool = False
+    """Look for pieces that run one after another instead of one order of everything: for large networks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ class _Limits(ctypes.Structure):
         ("good_enough_bytes", ctypes.c_int64),
         ("useless_bytes", ctypes.c_int64),
         ("seed", ctypes.c_uint32),
-        ("from_below", ctypes.c_int32),
+        ("patience", ctypes.c_int32),
     )
 
 
@@ -86,11 +89,11 @@ class _Result(ctypes.Structure):
         ("order", _INTS),
         ("peak_bytes", ctypes.c_int64),
         ("lower_bound_bytes", ctypes.c_int64),
-        ("states", ctypes.c_int64),
     )
 
 
-_SIGNATURES = (("order_search", ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),)
+_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_SIGNATURES = (("order_search", ctypes.c_int, _ARGUMENTS), ("order_cuts", ctypes.c_int, _ARGUMENTS))
 
 
 @lru_cache(maxsize=1)
@@ -119,9 +122,10 @@ def find_order(
     order = (ctypes.c_int32 * arrays.firings)()
     result = _Result(order=order)
     useless = 2**62 if useless_bytes is None else useless_bytes
-    limits = _Limits(effort.states, effort.seconds, 0, useless, effort.seed, 0)
+    limits = _Limits(effort.states, effort.seconds, 0, useless, effort.seed, PATIENCE)
     problem = arrays.problem()
-    status = native.order_search(ctypes.byref(problem), ctypes.byref(limits), ctypes.byref(result))
+    search = native.order_cuts if effort.cuts else native.order_search
+    status = search(ctypes.byref(problem), ctypes.byref(limits), ctypes.byref(result))
     if status != 0:
         return None
     return Found(order=tuple(order), peak_bytes=result.peak_bytes, lower_bound_bytes=result.lower_bound_bytes)

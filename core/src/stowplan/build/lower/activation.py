@@ -17,6 +17,7 @@ from stowplan.build.lower.nodes import Lowered
 from stowplan.build.lower.ranges import FLOAT_MAX, quantized
 from stowplan.build.lower.site import Site
 from stowplan.flow.graph import Quantization
+from stowplan.planfile.layout import DTYPE_CODES
 
 SOFTMAX_BITS = 5
 LOGISTIC_BITS = 4
@@ -27,7 +28,7 @@ UNIT_SCALE = 1.0 / 256.0
 
 
 def relu(site: Site) -> Lowered:
-    _check_rows(site)
+    check_rows(site)
     if site.dtype(0) == "float32":
         return Lowered(kind="clamp_f32", params={"minimum": 0.0, "maximum": float("inf")}, operands=(site.operand(),))
     source, result = site.quantization(site.input()), site.quantization(site.output)
@@ -36,20 +37,20 @@ def relu(site: Site) -> Lowered:
     def entry(value: int) -> int:
         return saturate(scale(value - source.zero_point) + result.zero_point, low=result.zero_point)
 
-    return _table(site, entry)
+    return table_of(site, entry)
 
 
 def relu6(site: Site) -> Lowered:
-    _check_rows(site)
+    check_rows(site)
     if site.dtype(0) == "float32":
         return Lowered(kind="clamp_f32", params={"minimum": 0.0, "maximum": 6.0}, operands=(site.operand(),))
     quantization = site.same_quantization()  # the runtime does not rescale here
     six = saturate(quantized(6.0, quantization))
-    return _table(site, lambda value: saturate(value, quantization.zero_point, six))
+    return table_of(site, lambda value: saturate(value, quantization.zero_point, six))
 
 
 def logistic_(site: Site) -> Lowered:
-    _check_rows(site)
+    check_rows(site)
     if site.dtype(0) == "float32":
         return Lowered(kind="logistic_f32", operands=(site.operand(),))
     source = site.quantization(site.input())
@@ -65,33 +66,45 @@ def logistic_(site: Site) -> Lowered:
             return INT8_MAX if centred > 0 else INT8_MIN
         return saturate(rounding_shift(logistic(scale(centred)), 23) + INT8_MIN)
 
-    return _table(site, entry)
+    return table_of(site, entry)
 
 
 def quantize(site: Site) -> Lowered:
-    _check_rows(site)
+    check_rows(site)
     source, result = site.input(), site.quantization(site.output)
-    if (source.dtype, site.output.dtype) == ("float32", "int8"):
+    pair = (source.dtype, site.output.dtype)
+    if pair == ("float32", "int8"):
         params = {"scale": result.scale, "zero_point": result.zero_point}
         return Lowered(kind="quantize_f32_s8", params=params, operands=(site.operand(),))
-    if (source.dtype, site.output.dtype) != ("int8", "int8"):
+    if source.dtype == "float32" and site.output.dtype in ("int16", "uint8", "int32"):
+        params = {"to": DTYPE_CODES[site.output.dtype], "scale": result.scale, "zero_point": result.zero_point}
+        return Lowered(kind="quantize_f32", params=params, operands=(site.operand(),))
+    if not set(pair) <= {"int8", "uint8", "int16", "int32"}:
         raise site.refusal(f"from {source.dtype} to {site.output.dtype} is not supported")
     before = site.quantization(source)
     scale = factor(before.scale / result.scale)
-    return _table(site, lambda value: saturate(scale(value - before.zero_point) + result.zero_point))
+    if pair == ("int8", "int8"):
+        return table_of(site, lambda value: saturate(scale(value - before.zero_point) + result.zero_point))
+    codes = {"from": DTYPE_CODES[source.dtype], "to": DTYPE_CODES[site.output.dtype]}
+    points = {"input_zero_point": before.zero_point, "output_zero_point": result.zero_point}
+    factors = {"multiplier": scale.multiplier, "shift": scale.shift}
+    return Lowered(kind="requantize", params={**codes, **points, **factors}, operands=(site.operand(),))
 
 
 def dequantize(site: Site) -> Lowered:
-    _check_rows(site)
-    if (site.input().dtype, site.output.dtype) != ("int8", "float32"):
-        raise site.refusal(f"from {site.input().dtype} to {site.output.dtype} is not supported")
+    check_rows(site)
+    dtype = site.input().dtype
+    if site.output.dtype != "float32" or dtype not in ("int8", "uint8", "int16", "int32"):
+        raise site.refusal(f"from {dtype} to {site.output.dtype} is not supported")
     source = site.quantization(site.input())
     params = {"scale": source.scale, "zero_point": source.zero_point}
-    return Lowered(kind="dequantize_s8_f32", params=params, operands=(site.operand(),))
+    if dtype == "int8":
+        return Lowered(kind="dequantize_s8_f32", params=params, operands=(site.operand(),))
+    return Lowered(kind="dequantize_f32", params={"from": DTYPE_CODES[dtype], **params}, operands=(site.operand(),))
 
 
 def softmax(site: Site) -> Lowered:
-    _check_rows(site)
+    check_rows(site)
     beta = site.operator.number("beta")
     depth = site.input().shape[-1] if site.input().shape else 1
     if not 0.0 < beta <= FLOAT_MAX:
@@ -114,12 +127,12 @@ def softmax(site: Site) -> Lowered:
     return Lowered(kind="softmax_s8", params=params, operands=(site.operand(),))
 
 
-def _table(site: Site, entry: Callable[[int], int]) -> Lowered:
+def table_of(site: Site, entry: Callable[[int], int]) -> Lowered:
     table = bytes(entry(value) & 0xFF for value in range(INT8_MIN, INT8_MAX + 1))
     return Lowered(kind="table_s8", params={"table": table}, operands=(site.operand(),))
 
 
-def _check_rows(site: Site) -> None:
+def check_rows(site: Site) -> None:
     if site.input().shape != site.output.shape or site.input_form().rows != site.output_form.rows:
         raise site.refusal(f"{list(site.input().shape)} to {list(site.output.shape)}: input and output differ in shape")
 

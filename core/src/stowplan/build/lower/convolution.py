@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stowplan.build.lower.filters import filter_f32, filter_s8
+from stowplan.build.lower.integer_filter import conv_2d_int, general
 from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 from stowplan.build.lower.windows import window
@@ -11,11 +12,15 @@ from stowplan.build.lower.windows import window
 def conv_2d(site: Site) -> Lowered:
     weights = site.input(1)
     channels = site.input(0).shape[-1] if site.input(0).shape else 0
-    if len(weights.shape) != 4 or weights.shape[3] != channels or weights.shape[0] != site.output.shape[-1]:
-        raise site.refusal(
-            f"weights {list(weights.shape)} do not map {channels} channels to {site.output.shape[-1]}; "
-            "grouped convolutions are not supported"
-        )
+    if len(weights.shape) != 4 or weights.shape[0] != site.output.shape[-1] or not weights.shape[3]:
+        raise site.refusal(f"weights {list(weights.shape)} do not map {channels} to {site.output.shape[-1]} channels")
+    groups, rest = divmod(channels, weights.shape[3])
+    if rest or groups < 1 or weights.shape[0] % groups:
+        raise site.refusal(f"weights {list(weights.shape)} do not map {channels} to {site.output.shape[-1]} channels")
+    if general(site):
+        return conv_2d_int(site, groups)
+    if groups > 1:
+        raise site.refusal("grouped convolution is supported in integers only")
     return _lowered(site, "conv_2d", channel_axis=0)
 
 
@@ -26,6 +31,8 @@ def depthwise_conv_2d(site: Site) -> Lowered:
         raise site.refusal(f"weights {list(weights.shape)} do not fit {site.output.shape[-1]} output channels")
     if channels < 1 or weights.shape[3] % channels:
         raise site.refusal(f"{weights.shape[3]} output channels are no multiple of {channels} input channels")
+    if general(site):
+        return conv_2d_int(site, channels, interleaved=True)
     return _lowered(site, "depthwise_conv_2d", channel_axis=3)
 
 

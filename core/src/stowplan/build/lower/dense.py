@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from stowplan.build.lower.filters import filter_f32, filter_s8
+from stowplan.build.lower.integer_filter import fully_connected_int, general
 from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 from stowplan.flow.dtypes import SIZE_BYTES
 
 
 def fully_connected(site: Site) -> Lowered:
+    if general(site):
+        return fully_connected_int(site)
     dtype = site.dtype(0, 1)
     shape = site.input(1).shape
     if len(shape) != 2 or min(shape) < 1:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan.build.lower import activation, convolution, dense, elementwise, pooling, shape
+from stowplan.build.lower import (
+    activation,
+    arithmetic,
+    convolution,
+    dense,
+    elementwise,
+    functions,
+    integer_filter,
+    matrices,
+    movement,
+    pooling,
+    reduction,
+    resize,
+    shape,
+)
 from stowplan.build.lower.nodes import Lowered
 from stowplan.build.lower.site import Site
 from stowplan.build.rows import Layout
 from stowplan.flow.graph import Graph
+from stowplan.flow.operators import ARITHMETIC, COMPARISONS, LOGICAL, UNARY_FLOAT
 
 LOWERINGS: Mapping[str, Callable[[Site], Lowered]] = {
     "conv_2d": convolution.conv_2d,
@@ -22,13 +37,33 @@ LOWERINGS: Mapping[str, Callable[[Site], Lowered]] = {
     "softmax": activation.softmax,
     "reshape": shape.copy,
     "copy": shape.copy,
-    "pad": shape.pad,
+    "pad": movement.pad,
     "concatenation": shape.concatenation,
     "relu": activation.relu,
     "relu6": activation.relu6,
     "logistic": activation.logistic_,
     "quantize": activation.quantize,
     "dequantize": activation.dequantize,
+    "rearrange": movement.rearrange,
+    "sample": movement.rearrange,
+    "pad_with": movement.pad_with,
+    "gather": movement.gather,
+    "select": movement.select,
+    "cast": functions.cast,
+    "clip": functions.clip,
+    "relu_n1_to_1": functions.relu_n1_to_1,
+    "logical_not": functions.logical_not,
+    **dict.fromkeys(UNARY_FLOAT, functions.function),
+    **dict.fromkeys(ARITHMETIC, arithmetic.arithmetic),
+    **dict.fromkeys((*COMPARISONS, *LOGICAL), arithmetic.comparison),
+    "reduce": reduction.reduce,
+    "arg_max": reduction.arg_extreme,
+    "arg_min": reduction.arg_extreme,
+    "log_softmax": reduction.along_runs,
+    "l2_normalization": reduction.along_runs,
+    "resize_bilinear": resize.resize_bilinear,
+    "transpose_conv_2d": integer_filter.transpose_conv_2d,
+    "batch_matmul": matrices.batch_matmul,
 }
 
 

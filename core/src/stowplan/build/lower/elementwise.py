@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stowplan.build.lower import arithmetic
 from stowplan.build.lower.fixed_point import Factor, factor
 from stowplan.build.lower.nodes import Lowered, Operand, ParamValue
 from stowplan.build.lower.ranges import range_f32, range_s8
@@ -9,13 +10,16 @@ from stowplan.build.lower.site import Site
 from stowplan.build.rows import Form, nhwc
 from stowplan.flow.dtypes import SIZE_BYTES
 
+OTHERS = ("int16", "int32")
 ADD_BITS = 20
 """Bits that int8 sums gain below the point before they are scaled; a part of the meaning of `add_s8`."""
 
 
 def add(site: Site) -> Lowered:
+    if site.input(0).dtype in OTHERS:
+        return arithmetic.arithmetic(site)
     dtype = site.dtype(0, 1)
-    params, operands = _broadcast(site)
+    params, operands = broadcast(site)
     if dtype == "float32":
         return Lowered(kind="add_f32", params=params | range_f32(site), operands=operands)
     a, b = site.quantization(site.input(0)), site.quantization(site.input(1))
@@ -23,47 +27,50 @@ def add(site: Site) -> Lowered:
     twice = 2.0 * max(a.scale, b.scale)
     params["a_zero_point"], params["b_zero_point"] = a.zero_point, b.zero_point
     params["output_zero_point"] = result.zero_point
-    params |= _named("a", _smaller_than_one(site, a.scale / twice))
-    params |= _named("b", _smaller_than_one(site, b.scale / twice))
-    params |= _named("output", _smaller_than_one(site, twice / ((1 << ADD_BITS) * result.scale)))
+    params |= named("a", smaller_than_one(site, a.scale / twice))
+    params |= named("b", smaller_than_one(site, b.scale / twice))
+    params |= named("output", smaller_than_one(site, twice / ((1 << ADD_BITS) * result.scale)))
     return Lowered(kind="add_s8", params=params | range_s8(site, result), operands=operands)
 
 
 def mul(site: Site) -> Lowered:
+    if site.input(0).dtype in OTHERS:
+        return arithmetic.arithmetic(site)
     dtype = site.dtype(0, 1)
-    params, operands = _broadcast(site)
+    params, operands = broadcast(site)
     if dtype == "float32":
         return Lowered(kind="mul_f32", params=params | range_f32(site), operands=operands)
     a, b = site.quantization(site.input(0)), site.quantization(site.input(1))
     result = site.quantization(site.output)
     params["a_zero_point"], params["b_zero_point"] = a.zero_point, b.zero_point
     params["output_zero_point"] = result.zero_point
-    params |= _named("output", factor(a.scale * b.scale / result.scale))
+    params |= named("output", factor(a.scale * b.scale / result.scale))
     return Lowered(kind="mul_s8", params=params | range_s8(site, result), operands=operands)
 
 
-def _named(name: str, value: Factor) -> dict[str, ParamValue]:
+def named(name: str, value: Factor) -> dict[str, ParamValue]:
     return {f"{name}_multiplier": value.multiplier, f"{name}_shift": value.shift}
 
 
-def _smaller_than_one(site: Site, real: float) -> Factor:
+def smaller_than_one(site: Site, real: float) -> Factor:
     result = factor(real)
     if result.shift > 0:
         raise site.refusal("the scale of its output is too small beside those of its inputs")
     return result
 
 
-def _broadcast(site: Site) -> tuple[dict[str, ParamValue], tuple[Operand, ...]]:
+def broadcast(site: Site) -> tuple[dict[str, ParamValue], tuple[Operand, ...]]:
     """Return the parameters that say which elements meet, and the two operands."""
+    form, inside = site.output_form, SIZE_BYTES[site.input(0).dtype]
     size = SIZE_BYTES[site.output.dtype]
-    form = site.output_form
     if all(site.input(p).shape == site.output.shape for p in (0, 1)):
         # Of one shape: whatever the rows, equal positions meet.
         params: dict[str, ParamValue] = {"height": form.rows, "width": 1, "channels": form.row_bytes // size}
         for name in "ab":
             params |= _strides(name, 0, 1, 0, 1)
-        operands = tuple(site.operand(p, form) for p in (0, 1))
-        _check_rows(site, form)
+        read = Form(form.rows, form.row_bytes // size * inside)
+        operands = tuple(site.operand(p, read) for p in (0, 1))
+        _check_rows(site, read)
         return params, operands
     if form != site.layout.default(site.operator.outputs[0]):
         raise site.refusal("it broadcasts a tensor that is not cut into rows of its height")
@@ -86,7 +93,7 @@ def _operand(site: Site, position: int, params: dict[str, ParamValue]) -> Operan
     images, height, width, channels = nhwc(padded)
     if images not in (1, nhwc(result)[0]):
         raise site.refusal(f"broadcast of {list(shape)} to {list(result)} repeats images in a pattern")
-    size = SIZE_BYTES[site.output.dtype]
+    size = SIZE_BYTES[site.input(position).dtype]
     form = Form(images * height, width * channels * size)
     params |= _strides(
         "ab"[position], height if images > 1 else 0, int(height > 1), channels if width > 1 else 0, int(channels > 1)

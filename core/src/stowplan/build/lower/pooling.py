@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stowplan.build.lower.fixed_point import Factor, factor
 from stowplan.build.lower.nodes import Lowered, ParamValue
-from stowplan.build.lower.ranges import range_f32, range_s8
+from stowplan.build.lower.ranges import range_f32, range_integer, range_s8
 from stowplan.build.lower.site import Site
 from stowplan.build.lower.windows import touches, window
 from stowplan.build.rows import nhwc
@@ -28,7 +28,7 @@ def max_pool_2d(site: Site) -> Lowered:
 
 
 def _pool(site: Site, kind: str) -> Lowered:
-    dtype = site.dtype(0)
+    dtype = site.one_dtype("int8", "float32", "int16")
     params = window(site, (site.operator.integer("kernel_h"), site.operator.integer("kernel_w")))
     if params["in_c"] != params["out_c"]:
         raise site.refusal("its input and output have different channels")
@@ -37,6 +37,9 @@ def _pool(site: Site, kind: str) -> Lowered:
     if dtype == "float32":
         return Lowered(kind=f"{kind}_f32", params=params | range_f32(site), operands=(site.operand(),))
     quantization = site.same_quantization(tolerance=SCALE_TOLERANCE)
+    if dtype == "int16":
+        params["largest"] = int(kind == "max_pool_2d")
+        return Lowered(kind="pool_int", params=params | range_integer(site, quantization), operands=(site.operand(),))
     return Lowered(kind=f"{kind}_s8", params=params | range_s8(site, quantization), operands=(site.operand(),))
 
 
@@ -47,13 +50,13 @@ def mean(site: Site) -> Lowered:
     if dtype == "float32":
         return Lowered(kind="mean_f32", params=params, operands=(site.operand(),))
     source, result = site.quantization(site.input()), site.quantization(site.output)
-    scaled = _per_element(factor(source.scale / result.scale), count)
+    scaled = per_element(factor(source.scale / result.scale), count)
     params |= dict(input_zero_point=source.zero_point, output_zero_point=result.zero_point)
     params |= dict(multiplier=scaled.multiplier, shift=scaled.shift)
     return Lowered(kind="mean_s8", params=params, operands=(site.operand(),))
 
 
-def _per_element(scale: Factor, count: int) -> Factor:
+def per_element(scale: Factor, count: int) -> Factor:
     """Divide a factor by the number of elements without losing bits: shift it up first, as far as its range allows."""
     bits = min(count.bit_length() - 1, 32, 31 + scale.shift)
     return Factor((scale.multiplier << bits) // count, scale.shift - bits)

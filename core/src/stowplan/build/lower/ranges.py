@@ -7,6 +7,7 @@ import math
 from stowplan.build.lower.fixed_point import INT8_MAX, INT8_MIN, float32, round_away
 from stowplan.build.lower.nodes import ParamValue
 from stowplan.build.lower.site import Site
+from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import Quantization
 
 LIMITS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
@@ -22,6 +23,24 @@ def range_s8(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
     if least > most:
         raise site.refusal(f"no int8 of its output lies within its activation ({site.operator.text('activation')})")
     return {"act_min": least, "act_max": most}
+
+
+def range_integer(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
+    """Return the ends of the range in the numbers of an output of any integer type."""
+    low, high = _limits(site)
+    least, most = RANGE[site.output.dtype]
+    if low != -math.inf:
+        least = max(least, _steps(low, quantization))
+    if high != math.inf:
+        most = min(most, _steps(high, quantization))
+    if least > most:
+        raise site.refusal(f"no number of its output lies within its activation ({site.operator.text('activation')})")
+    return {"act_min": least, "act_max": most}
+
+
+def _steps(real: float, quantization: Quantization) -> int:
+    steps = float32(real / quantization.scale)
+    return quantization.zero_point + round_away(max(min(steps, 2.0**30), -(2.0**30)))
 
 
 def range_f32(site: Site) -> dict[str, ParamValue]:

@@ -78,6 +78,13 @@ class Site:
             raise self.refusal(f"tensors of {found}; supported are int8 and float32 throughout")
         return dtypes.pop()
 
+    def one_dtype(self, *allowed: str) -> str:
+        """Return the dtype that the first input and the output share, one of `allowed`."""
+        found = {self.input(0).dtype, self.output.dtype}
+        if len(found) != 1 or not found <= set(allowed):
+            raise self.refusal(f"tensors of {', '.join(sorted(found))}; supported are {' and '.join(allowed)}")
+        return found.pop()
+
     def quantization(self, tensor: Tensor) -> Quantization:
         """Return the per-tensor quantization of an activation, its numbers checked."""
         quantization = tensor.quantization
@@ -90,14 +97,21 @@ class Site:
 
     def weight_quantization(self, position: int, channels: int) -> Quantization:
         """Return the quantization of symmetric weights: one scale, or one for each of `channels`."""
+        quantization = self.filter_quantization(position, channels)
+        if any(quantization.zero_points):
+            raise self.refusal("its weights have a zero point other than 0; export them symmetrically")
+        return quantization
+
+    def filter_quantization(self, position: int, channels: int) -> Quantization:
+        """Return the quantization of weights: one scale and zero point, or a scale for each of `channels`."""
         tensor = self.input(position)
         quantization = tensor.quantization
         if quantization is None:
             raise self.refusal(f'weights "{tensor.name}" are {tensor.dtype} without a quantization')
         if len(quantization.scales) not in (1, channels):
             raise self.refusal(f"{len(quantization.scales)} scales for {channels} output channels")
-        if any(quantization.zero_points):
-            raise self.refusal("its weights have a zero point other than 0; export them symmetrically")
+        if any(quantization.zero_points) and len(quantization.scales) > 1:
+            raise self.refusal("its weights have zero points per channel; one for all would be supported")
         self._check_numbers(tensor, quantization)
         return quantization
 

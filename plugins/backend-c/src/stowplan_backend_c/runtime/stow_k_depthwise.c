@@ -1,4 +1,8 @@
-/* Convolution of each channel by itself, int8 and float32. Weights are [kernel_h, kernel_w, out_c]. */
+/* Convolution of each channel by itself, int8 and float32. Weights are [kernel_h, kernel_w, out_c].
+ *
+ * An int8 kernel as high as its input has one output row; it can also run row by row of the input, with its sums in
+ * the arena: then no input row has to wait for the others.
+ */
 #include "stow_filter.h"
 #include "stow_window.h"
 
@@ -89,6 +93,48 @@ static void stow_depthwise_sum_s8(const stow_depthwise_s8 *op, uint32_t *sums, c
     }
 }
 
+/* One row of the kernel over input row `unit`, for a run of channels of one output pixel. */
+static void stow_depthwise_row_s8(const stow_depthwise_s8 *op, uint32_t *sums, uint32_t unit, int32_t column,
+                                  stow_channels channels)
+{
+    const stow_window *window = &op->window;
+    const int32_t left = column * window->stride_w - window->pad_left;
+    const stow_taps columns = stow_clip(left, window->kernel_w, window->dilation_w, window->in_w);
+    const int8_t *row = (const int8_t *)stow_row(&op->in, unit);
+    const int8_t *w = op->filter.weights + (size_t)unit * (size_t)window->kernel_w * (size_t)window->out_c + channels.first;
+    for (int32_t j = 0; j < window->kernel_w; j++, w += window->out_c) {
+        if (j >= columns.first && j < columns.last) {
+            const size_t pixel = (size_t)(left + j * window->dilation_w) * (size_t)window->in_c;
+            stow_depthwise_tap_s8(sums, channels, row + pixel, w);
+        } else {
+            stow_depthwise_fill_s8(sums, channels, op->in_zero_point, w);
+        }
+    }
+}
+
+/* Add input rows to the sums of all outputs; finish after the last one. */
+static void stow_depthwise_accumulate_s8(const stow_depthwise_s8 *op, const stow_call *call, uint32_t *sums)
+{
+    const stow_rows result = stow_result(call);
+    const size_t outputs = (size_t)op->window.out_c;
+    const uint32_t last = call->first + call->count;
+    int8_t *out = (int8_t *)stow_row(&result, 0);
+    for (int32_t column = 0; column < op->window.out_w; column++, sums += outputs, out += outputs) {
+        for (size_t i = 0; call->first == 0 && i < outputs; i++) {
+            sums[i] = stow_first_sum(&op->filter, i);
+        }
+        for (size_t first = 0; first < outputs; first += STOW_DEPTHWISE_LANES) {
+            const stow_channels channels = stow_channels_from(&op->window, first);
+            for (uint32_t unit = call->first; unit < last; unit++) {
+                stow_depthwise_row_s8(op, sums + first, unit, column, channels);
+            }
+        }
+        for (size_t i = 0; last == (uint32_t)op->window.in_h && i < outputs; i++) {
+            out[i] = stow_output_s8(&op->filter, i, sums[i]);
+        }
+    }
+}
+
 STOW_API void stow_depthwise_conv_2d_s8_run(const stow_call *call)
 {
     stow_depthwise_s8 op;
@@ -96,10 +142,17 @@ STOW_API void stow_depthwise_conv_2d_s8_run(const stow_call *call)
     stow_read_filter_s8(&op.filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
     op.in = stow_operand(call, 0);
     op.in_zero_point = call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT];
+    if (stow_accumulator(call) != NULL) {
+        stow_depthwise_accumulate_s8(&op, call, stow_accumulator(call));
+        return;
+    }
+    /* By input rows without sums in the arena is one firing, for the one output row. */
+    const int by_input = (call->node->flags & STOW_NODE_BY_INPUT) != 0;
+    const uint32_t first_row = by_input ? 0 : call->first, last_row = by_input ? 1 : call->first + call->count;
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)op.window.out_c;
     uint32_t sums[STOW_DEPTHWISE_LANES];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+    for (uint32_t unit = first_row; unit < last_row; unit++) {
         const stow_place place = stow_place_of(&op.window, unit);
         int8_t *out = (int8_t *)stow_row(&result, unit);
         for (int32_t column = 0; column < op.window.out_w; column++, out += outputs) {
@@ -117,13 +170,28 @@ STOW_API void stow_depthwise_conv_2d_s8_run(const stow_call *call)
     }
 }
 
+/* One image, one output row, and every input row under one row of the kernel. */
+static int stow_is_by_input(const stow_facts *facts, const stow_window *w)
+{
+    const stow_form in = stow_operand_form(facts, 0), out = stow_result_form(facts);
+    const int64_t sums = stow_size(stow_size(w->out_w, w->out_c), 4);
+    return facts->node->units == in.rows && in.rows == (uint32_t)w->in_h && out.rows == 1 && w->pad_top == 0 &&
+           w->kernel_h == w->in_h && w->dilation_h == 1 &&
+           (facts->node->accumulator == UINT16_MAX || stow_accumulator_bytes(facts) >= (uint64_t)sums);
+}
+
 STOW_API int stow_depthwise_conv_2d_s8_check(const stow_facts *facts)
 {
-    if (!stow_is_plain(facts, 1, STOW_DEPTHWISE_CONV_2D_S8_PARAMS)) {
+    const int by_input = (facts->node->flags & STOW_NODE_BY_INPUT) != 0;
+    if (by_input ? stow_operand_count(facts) != 1 || facts->param_count != STOW_DEPTHWISE_CONV_2D_S8_PARAMS
+                 : !stow_is_plain(facts, 1, STOW_DEPTHWISE_CONV_2D_S8_PARAMS)) {
         return 0;
     }
     stow_window w;
     stow_read_window(&w, facts->params);
+    if (by_input && !stow_is_by_input(facts, &w)) {
+        return 0;
+    }
     return stow_is_window(facts, &w, 1) && stow_is_filter_s8(facts, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT,
                                                              stow_depthwise_weights(&w), w.out_c);
 }

@@ -49,7 +49,7 @@ typedef struct stow_padding {
     uint32_t in_n, in_h, in_w, in_c;
     uint32_t out_h, out_w, out_c;
     uint32_t before_n, before_h, before_w, before_c;
-    int value;
+    int32_t value;
 } stow_padding;
 
 static stow_padding stow_read_padding(const stow_call *call, uint32_t in_rows)
@@ -62,9 +62,22 @@ static stow_padding stow_read_padding(const stow_call *call, uint32_t in_rows)
         .out_w = (uint32_t)p[STOW_PAD_OUT_W],       .out_c = (uint32_t)p[STOW_PAD_OUT_C],
         .before_n = (uint32_t)p[STOW_PAD_BEFORE_N], .before_h = (uint32_t)p[STOW_PAD_BEFORE_H],
         .before_w = (uint32_t)p[STOW_PAD_BEFORE_W], .before_c = (uint32_t)p[STOW_PAD_BEFORE_C],
-        .value = p[STOW_PAD_VALUE] & 0xff,
+        .value = p[STOW_PAD_VALUE],
     };
     return padding;
+}
+
+/* Repeat the four bytes of a word; elements of 1, 2 and 4 bytes fill it evenly. */
+static void stow_fill(uint8_t *out, int32_t value, size_t size)
+{
+    const uint8_t first = (uint8_t)value;
+    if ((uint32_t)value == first * UINT32_C(0x01010101)) {
+        memset(out, first, size);
+        return;
+    }
+    for (size_t i = 0; i < size; i++) {
+        out[i] = (uint8_t)((uint32_t)value >> (8 * (i & 3u)));
+    }
 }
 
 STOW_API void stow_pad_run(const stow_call *call)
@@ -75,7 +88,7 @@ STOW_API void stow_pad_run(const stow_call *call)
         /* Before the first image or row these wrap to numbers that are too large. */
         const uint32_t image = unit / p.out_h - p.before_n, row = unit % p.out_h - p.before_h;
         uint8_t *out = stow_row(&result, unit);
-        memset(out, p.value, result.row_bytes);
+        stow_fill(out, p.value, result.row_bytes);
         if (image >= p.in_n || row >= p.in_h) {
             continue;
         }

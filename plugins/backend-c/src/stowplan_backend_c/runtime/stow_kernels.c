@@ -80,6 +80,87 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_CONCATENATION
     [STOW_KIND_CONCATENATION] = {stow_concatenation_run, stow_concatenation_check},
 #endif
+#if STOW_WITH_REARRANGE
+    [STOW_KIND_REARRANGE] = {stow_rearrange_run, stow_rearrange_check},
+#endif
+#if STOW_WITH_ARITHMETIC_F32
+    [STOW_KIND_ARITHMETIC_F32] = {stow_arithmetic_f32_run, stow_arithmetic_f32_check},
+#endif
+#if STOW_WITH_ARITHMETIC_S32
+    [STOW_KIND_ARITHMETIC_S32] = {stow_arithmetic_s32_run, stow_arithmetic_s32_check},
+#endif
+#if STOW_WITH_COMPARE
+    [STOW_KIND_COMPARE] = {stow_compare_run, stow_compare_check},
+#endif
+#if STOW_WITH_SUB_S8
+    [STOW_KIND_SUB_S8] = {stow_sub_s8_run, stow_sub_s8_check},
+#endif
+#if STOW_WITH_EXTREME_S8
+    [STOW_KIND_EXTREME_S8] = {stow_extreme_s8_run, stow_extreme_s8_check},
+#endif
+#if STOW_WITH_FUNCTION_F32
+    [STOW_KIND_FUNCTION_F32] = {stow_function_f32_run, stow_function_f32_check},
+#endif
+#if STOW_WITH_CAST
+    [STOW_KIND_CAST] = {stow_cast_run, stow_cast_check},
+#endif
+#if STOW_WITH_REQUANTIZE
+    [STOW_KIND_REQUANTIZE] = {stow_requantize_run, stow_requantize_check},
+#endif
+#if STOW_WITH_QUANTIZE_F32
+    [STOW_KIND_QUANTIZE_F32] = {stow_quantize_f32_run, stow_quantize_f32_check},
+#endif
+#if STOW_WITH_DEQUANTIZE_F32
+    [STOW_KIND_DEQUANTIZE_F32] = {stow_dequantize_f32_run, stow_dequantize_f32_check},
+#endif
+#if STOW_WITH_REDUCE
+    [STOW_KIND_REDUCE] = {stow_reduce_run, stow_reduce_check},
+#endif
+#if STOW_WITH_ARG_EXTREME
+    [STOW_KIND_ARG_EXTREME] = {stow_arg_extreme_run, stow_arg_extreme_check},
+#endif
+#if STOW_WITH_GATHER
+    [STOW_KIND_GATHER] = {stow_gather_run, stow_gather_check},
+#endif
+#if STOW_WITH_RESIZE_BILINEAR_F32
+    [STOW_KIND_RESIZE_BILINEAR_F32] = {stow_resize_bilinear_f32_run, stow_resize_bilinear_f32_check},
+#endif
+#if STOW_WITH_RESIZE_BILINEAR_S8
+    [STOW_KIND_RESIZE_BILINEAR_S8] = {stow_resize_bilinear_s8_run, stow_resize_bilinear_s8_check},
+#endif
+#if STOW_WITH_CONV_2D_INT
+    [STOW_KIND_CONV_2D_INT] = {stow_conv_2d_int_run, stow_conv_2d_int_check},
+#endif
+#if STOW_WITH_TRANSPOSE_CONV_2D_F32
+    [STOW_KIND_TRANSPOSE_CONV_2D_F32] = {stow_transpose_conv_2d_f32_run, stow_transpose_conv_2d_f32_check},
+#endif
+#if STOW_WITH_TRANSPOSE_CONV_2D_INT
+    [STOW_KIND_TRANSPOSE_CONV_2D_INT] = {stow_transpose_conv_2d_int_run, stow_transpose_conv_2d_int_check},
+#endif
+#if STOW_WITH_BATCH_MATMUL_F32
+    [STOW_KIND_BATCH_MATMUL_F32] = {stow_batch_matmul_f32_run, stow_batch_matmul_f32_check},
+#endif
+#if STOW_WITH_LOG_SOFTMAX_F32
+    [STOW_KIND_LOG_SOFTMAX_F32] = {stow_log_softmax_f32_run, stow_log_softmax_f32_check},
+#endif
+#if STOW_WITH_L2_NORMALIZATION_F32
+    [STOW_KIND_L2_NORMALIZATION_F32] = {stow_l2_normalization_f32_run, stow_l2_normalization_f32_check},
+#endif
+#if STOW_WITH_SELECT
+    [STOW_KIND_SELECT] = {stow_select_run, stow_select_check},
+#endif
+#if STOW_WITH_FULLY_CONNECTED_INT
+    [STOW_KIND_FULLY_CONNECTED_INT] = {stow_fully_connected_int_run, stow_fully_connected_int_check},
+#endif
+#if STOW_WITH_POOL_INT
+    [STOW_KIND_POOL_INT] = {stow_pool_int_run, stow_pool_int_check},
+#endif
+#if STOW_WITH_ADD_INT
+    [STOW_KIND_ADD_INT] = {stow_add_int_run, stow_add_int_check},
+#endif
+#if STOW_WITH_MUL_INT
+    [STOW_KIND_MUL_INT] = {stow_mul_int_run, stow_mul_int_check},
+#endif
 };
 
 STOW_API const stow_kernel *stow_find_kernel(uint32_t kind)

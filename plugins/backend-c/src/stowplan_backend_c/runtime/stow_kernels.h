@@ -86,6 +86,87 @@ STOW_DECLARE_KERNEL(pad);
 #if STOW_WITH_CONCATENATION
 STOW_DECLARE_KERNEL(concatenation);
 #endif
+#if STOW_WITH_REARRANGE
+STOW_DECLARE_KERNEL(rearrange);
+#endif
+#if STOW_WITH_ARITHMETIC_F32
+STOW_DECLARE_KERNEL(arithmetic_f32);
+#endif
+#if STOW_WITH_ARITHMETIC_S32
+STOW_DECLARE_KERNEL(arithmetic_s32);
+#endif
+#if STOW_WITH_COMPARE
+STOW_DECLARE_KERNEL(compare);
+#endif
+#if STOW_WITH_SUB_S8
+STOW_DECLARE_KERNEL(sub_s8);
+#endif
+#if STOW_WITH_EXTREME_S8
+STOW_DECLARE_KERNEL(extreme_s8);
+#endif
+#if STOW_WITH_FUNCTION_F32
+STOW_DECLARE_KERNEL(function_f32);
+#endif
+#if STOW_WITH_CAST
+STOW_DECLARE_KERNEL(cast);
+#endif
+#if STOW_WITH_REQUANTIZE
+STOW_DECLARE_KERNEL(requantize);
+#endif
+#if STOW_WITH_QUANTIZE_F32
+STOW_DECLARE_KERNEL(quantize_f32);
+#endif
+#if STOW_WITH_DEQUANTIZE_F32
+STOW_DECLARE_KERNEL(dequantize_f32);
+#endif
+#if STOW_WITH_REDUCE
+STOW_DECLARE_KERNEL(reduce);
+#endif
+#if STOW_WITH_ARG_EXTREME
+STOW_DECLARE_KERNEL(arg_extreme);
+#endif
+#if STOW_WITH_GATHER
+STOW_DECLARE_KERNEL(gather);
+#endif
+#if STOW_WITH_RESIZE_BILINEAR_F32
+STOW_DECLARE_KERNEL(resize_bilinear_f32);
+#endif
+#if STOW_WITH_RESIZE_BILINEAR_S8
+STOW_DECLARE_KERNEL(resize_bilinear_s8);
+#endif
+#if STOW_WITH_CONV_2D_INT
+STOW_DECLARE_KERNEL(conv_2d_int);
+#endif
+#if STOW_WITH_TRANSPOSE_CONV_2D_F32
+STOW_DECLARE_KERNEL(transpose_conv_2d_f32);
+#endif
+#if STOW_WITH_TRANSPOSE_CONV_2D_INT
+STOW_DECLARE_KERNEL(transpose_conv_2d_int);
+#endif
+#if STOW_WITH_BATCH_MATMUL_F32
+STOW_DECLARE_KERNEL(batch_matmul_f32);
+#endif
+#if STOW_WITH_LOG_SOFTMAX_F32
+STOW_DECLARE_KERNEL(log_softmax_f32);
+#endif
+#if STOW_WITH_L2_NORMALIZATION_F32
+STOW_DECLARE_KERNEL(l2_normalization_f32);
+#endif
+#if STOW_WITH_SELECT
+STOW_DECLARE_KERNEL(select);
+#endif
+#if STOW_WITH_FULLY_CONNECTED_INT
+STOW_DECLARE_KERNEL(fully_connected_int);
+#endif
+#if STOW_WITH_POOL_INT
+STOW_DECLARE_KERNEL(pool_int);
+#endif
+#if STOW_WITH_ADD_INT
+STOW_DECLARE_KERNEL(add_int);
+#endif
+#if STOW_WITH_MUL_INT
+STOW_DECLARE_KERNEL(mul_int);
+#endif
 
 /* a * b for sizes that may not exceed 2^31: exact as long as they do not, larger than 2^31 - 1 otherwise. */
 static inline int64_t stow_size(int64_t a, int64_t b)

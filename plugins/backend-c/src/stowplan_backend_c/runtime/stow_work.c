@@ -43,6 +43,21 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_MAX_POOL_2D_F32: return stow_window_work(plan, node, STOW_MAX_POOL_2D_F32_KERNEL_H, 1);
     case STOW_KIND_FULLY_CONNECTED_S8: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_S8_FEATURES);
     case STOW_KIND_FULLY_CONNECTED_F32: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_F32_FEATURES);
+    case STOW_KIND_CONV_2D_INT:
+        return stow_window_work(plan, node, STOW_CONV_2D_INT_KERNEL_H, stow_work_param(plan, node, STOW_CONV_2D_INT_IN_C));
+    case STOW_KIND_TRANSPOSE_CONV_2D_F32:
+        return stow_window_work(plan, node, STOW_TRANSPOSE_CONV_2D_F32_KERNEL_H,
+                                stow_work_param(plan, node, STOW_TRANSPOSE_CONV_2D_F32_IN_C));
+    case STOW_KIND_TRANSPOSE_CONV_2D_INT:
+        return stow_window_work(plan, node, STOW_TRANSPOSE_CONV_2D_INT_KERNEL_H,
+                                stow_work_param(plan, node, STOW_TRANSPOSE_CONV_2D_INT_IN_C));
+    case STOW_KIND_POOL_INT: return stow_window_work(plan, node, STOW_POOL_INT_KERNEL_H, 1);
+    case STOW_KIND_FULLY_CONNECTED_INT: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_INT_FEATURES);
+    case STOW_KIND_BATCH_MATMUL_F32: return stow_work_param(plan, node, STOW_BATCH_MATMUL_F32_K);
+    case STOW_KIND_ARG_EXTREME: return stow_work_param(plan, node, STOW_ARG_EXTREME_DEPTH);
+    case STOW_KIND_REDUCE:
+        return stow_multiply_work(stow_window_work(plan, node, STOW_REDUCE_GONE0, 1),
+                                  stow_window_work(plan, node, STOW_REDUCE_GONE0 + 2, 1));
     default: return 1;
     }
 }

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected
+from stowplan_importer_tflite.lower import functions, rearranging, sampling, shapes
+from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
 from stowplan_importer_tflite.lower.elementwise import add, dequantize, logistic, mul, quantize, relu, relu6, softmax
 from stowplan_importer_tflite.lower.movement import concatenation, pad, reshape
 from stowplan_importer_tflite.lower.pooling import average_pool_2d, max_pool_2d, mean
 from stowplan_importer_tflite.site import Conversion, Site
 
-LOWERINGS: Mapping[str, Callable[[Site], Conversion]] = {
+FLOATS = ("float32",)
+WITH_INT32 = ("float32", "int32")
+
+LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "ADD": add,
     "AVERAGE_POOL_2D": average_pool_2d,
     "CONCATENATION": concatenation,
@@ -28,4 +32,77 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion]] = {
     "RELU6": relu6,
     "RESHAPE": reshape,
     "SOFTMAX": softmax,
+    "TRANSPOSE_CONV": transpose_conv,
+    "TRANSPOSE": rearranging.transpose,
+    "SLICE": rearranging.slice_,
+    "STRIDED_SLICE": rearranging.strided_slice,
+    "SPLIT": rearranging.split,
+    "SPLIT_V": rearranging.split_v,
+    "UNPACK": rearranging.unpack,
+    "TILE": rearranging.tile,
+    "BROADCAST_TO": rearranging.broadcast_to,
+    "DEPTH_TO_SPACE": rearranging.depth_to_space,
+    "SPACE_TO_DEPTH": rearranging.space_to_depth,
+    "SPACE_TO_BATCH_ND": rearranging.space_to_batch,
+    "BATCH_TO_SPACE_ND": rearranging.batch_to_space,
+    "REVERSE_V2": rearranging.reverse,
+    "SHAPE": shapes.shape,
+    "RANK": shapes.rank,
+    "SQUEEZE": shapes.squeeze,
+    "EXPAND_DIMS": shapes.expand_dims,
+    "PACK": shapes.pack,
+    "FILL": shapes.fill,
+    "ZEROS_LIKE": shapes.zeros_like,
+    "RANGE": shapes.range_,
+    "GATHER": sampling.gather,
+    "MIRROR_PAD": sampling.mirror_pad,
+    "PADV2": sampling.pad_v2,
+    "RESIZE_BILINEAR": sampling.resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": sampling.resize_nearest_neighbor,
+    "ABS": functions.unary("abs"),
+    "CEIL": functions.unary("ceil"),
+    "COS": functions.unary("cos"),
+    "ELU": functions.unary("elu"),
+    "EXP": functions.unary("exp"),
+    "FLOOR": functions.unary("floor"),
+    "GELU": functions.gelu,
+    "HARD_SWISH": functions.unary("hard_swish"),
+    "LEAKY_RELU": functions.leaky_relu,
+    "LOG": functions.unary("log"),
+    "NEG": functions.unary("neg"),
+    "RELU_0_TO_1": functions.relu_0_to_1,
+    "RELU_N1_TO_1": functions.unary("relu_n1_to_1"),
+    "ROUND": functions.unary("round"),
+    "RSQRT": functions.unary("rsqrt"),
+    "SIGN": functions.unary("sign"),
+    "SIN": functions.unary("sin"),
+    "SQRT": functions.unary("sqrt"),
+    "SQUARE": functions.unary("square"),
+    "TANH": functions.unary("tanh"),
+    "CAST": functions.cast,
+    "LOGICAL_NOT": functions.logical_not,
+    "SUB": functions.binary("sub", ("int8", "int16", *WITH_INT32)),
+    "DIV": functions.binary("div", WITH_INT32),
+    "MAXIMUM": functions.binary("maximum", ("int8", *WITH_INT32)),
+    "MINIMUM": functions.binary("minimum", ("int8", *WITH_INT32)),
+    "SQUARED_DIFFERENCE": functions.binary("squared_difference", WITH_INT32),
+    "POW": functions.binary("pow", WITH_INT32),
+    "PRELU": functions.binary("prelu", FLOATS),
+    "FLOOR_DIV": functions.binary("floor_div", WITH_INT32),
+    "FLOOR_MOD": functions.binary("floor_mod", WITH_INT32),
+    **functions.COMPARED,
+    "SELECT": functions.select,
+    "SELECT_V2": functions.select,
+    "SUM": functions.reduction("sum"),
+    "REDUCE_MAX": functions.reduction("max"),
+    "REDUCE_MIN": functions.reduction("min"),
+    "REDUCE_PROD": functions.reduction("prod"),
+    "REDUCE_ANY": functions.reduction("any"),
+    "REDUCE_ALL": functions.reduction("all"),
+    "ARG_MAX": functions.arg_extreme("arg_max"),
+    "ARG_MIN": functions.arg_extreme("arg_min"),
+    "LOG_SOFTMAX": functions.along_runs("log_softmax"),
+    "L2_NORMALIZATION": functions.along_runs("l2_normalization"),
+    "BATCH_MATMUL": functions.batch_matmul,
 }
+MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK"})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import ABSENT
 from stowplan_importer_tflite.lower.windows import image, span
 from stowplan_importer_tflite.parse import shown, spelled
-from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField
-from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_rescale, scale_of
+from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField, TransposeConvField
+from stowplan_importer_tflite.site import COMPUTED, Conversion, Mismatch, Refusal, Site, Value, check_rescale, scale_of
 
 BIAS_TOLERANCE = 0.02
 """How far a bias may be off, in steps of the output for a bias of 1, before its scale counts as wrong; as in LiteRT."""
@@ -16,8 +17,8 @@ def conv_2d(site: Site) -> Conversion:
     x, w, y = _operands(site, channel_axis=0)
     n, in_h, in_w, in_c = image(x)
     out_c, kernel_h, kernel_w, depth = _rank_4(w)
-    if depth != in_c:
-        grouped = "; grouped convolution is not supported" if depth and in_c % depth == 0 else ""
+    if not depth or in_c % depth or out_c % (in_c // depth) or (depth != in_c and x.dtype == "float32"):
+        grouped = "; grouped convolution of floats is not supported" if depth and in_c % depth == 0 else ""
         raise Mismatch(f"weights for {depth} channels, the input has {in_c}{grouped}")
     padding = site.options().integer(ConvField.PADDING, "b")
     stride_h, stride_w = site.integer(ConvField.STRIDE_H), site.integer(ConvField.STRIDE_W)
@@ -87,16 +88,48 @@ def fully_connected(site: Site) -> Conversion:
     )
 
 
+def transpose_conv(site: Site) -> Conversion:
+    """Its inputs are the output's shape, weights, the image, and biases or none."""
+    site.arity(3, 4)
+    order = (site.inputs[2], site.inputs[1], *site.inputs[3:])
+    x, w, y = _operands(site._replace(inputs=order), channel_axis=0)
+    n, in_h, in_w, in_c = image(x)
+    out_c, kernel_h, kernel_w, depth = _rank_4(w)
+    asked = site.constant_integers(0, "the output's shape")
+    if depth != in_c or len(asked) != 4 or (asked[0], asked[3]) != (n, out_c):
+        raise Mismatch(f"weights of shape {spelled(w.shape)} do not make {asked[:4]} of shape {spelled(x.shape)}")
+    padding = site.options().integer(TransposeConvField.PADDING, "b")
+    strides = [site.integer(f) for f in (TransposeConvField.STRIDE_H, TransposeConvField.STRIDE_W)]
+    rows = span(asked[1], kernel_h, strides[0], 1, padding)
+    columns = span(asked[2], kernel_w, strides[1], 1, padding)
+    if (rows.outputs, columns.outputs) != (in_h, in_w):
+        raise Mismatch(f"an output of {asked[1]}x{asked[2]} does not come from an input of shape {spelled(x.shape)}")
+    activation = "none" if site.table is None else site.activation_function(TransposeConvField.ACTIVATION)
+    return Conversion(
+        kind="transpose_conv_2d",
+        inputs=(x.tensor, w.tensor, _bias(site._replace(inputs=order), x, w, y, out_c)),
+        shape=asked,
+        attributes={
+            "stride_h": strides[0], "stride_w": strides[1], "pad_top": rows.before, "pad_left": columns.before,
+            "activation": activation,
+        },
+    )  # fmt: skip
+
+
 def _operands(site: Site, channel_axis: int) -> tuple[Value, Value, Value]:
     """Return input, weights and output, their dtypes and quantization checked."""
     site.arity(2, 3)
-    x = site.activation(0)
+    x = site.activation(0, COMPUTED)
     y = site.result(x.dtype)
-    w = site.constant(1, "weights")
-    if w.dtype != x.dtype:
-        raise Refusal(_mixed(x.dtype, w.dtype))
+    w = site.value(1)
+    if w.data is None:
+        raise Refusal("" if w.broken else f"weights {shown(w.name)} must be constant")
     if 0 in w.shape:
         raise Refusal(f"weights of shape {spelled(w.shape)} are empty")
+    if (x.dtype, w.dtype) in (("float32", "int8"), ("float32", "float16")):
+        return x, widened(site, w), y
+    if w.dtype != ("float32" if x.dtype == "float32" else "int8"):
+        raise Refusal(_mixed(x.dtype, w.dtype))
     if w.dtype == "int8":
         _check_weights(w, channel_axis)
         assert w.quantization is not None
@@ -104,12 +137,18 @@ def _operands(site: Site, channel_axis: int) -> tuple[Value, Value, Value]:
     return x, w, y
 
 
+def widened(site: Site, w: Value) -> Value:
+    """Return weights as float32: the exact value of each, which models with float activations compute with."""
+    if w.dtype == "int8" and w.quantization is None:
+        raise Refusal(f"int8 weights {shown(w.name)} have no scale")
+    known = Known(w.shape, w.dtype, w.data or b"", w.quantization)
+    data = fold(Folding("dequantize", {}, (known,), Known(w.shape, "float32")))
+    if data is None:
+        raise Refusal(f"{w.dtype} weights {shown(w.name)} cannot be widened")
+    return site.new(w.shape, "float32", None, data)
+
+
 def _mixed(activations: str, weights: str) -> str:
-    if activations == "float32" and weights in ("int8", "uint8", "int4"):
-        return (
-            f"float32 activations with {weights} weights (dynamic-range quantization); "
-            "quantize the activations to int8 as well, or convert the model without quantization"
-        )
     return (
         f"{activations} activations with {weights} weights; int8 with int8 and float32 with float32 would be supported"
     )
@@ -118,8 +157,8 @@ def _mixed(activations: str, weights: str) -> str:
 def _check_weights(w: Value, channel_axis: int) -> None:
     if w.quantization is None:
         raise Refusal(f"int8 weights {shown(w.name)} have no scale")
-    if any(w.quantization.zero_points):
-        raise Refusal(f"weights {shown(w.name)} are asymmetric; zero point 0 would be supported")
+    if any(w.quantization.zero_points) and w.quantization.per_channel:
+        raise Refusal(f"weights {shown(w.name)} are asymmetric per channel; zero point 0 would be supported")
     if w.quantization.per_channel and w.quantization.axis != channel_axis:
         raise Refusal(f"weights {shown(w.name)} have scales along axis {w.quantization.axis} instead of {channel_axis}")
 
@@ -136,12 +175,14 @@ def _bias(site: Site, x: Value, w: Value, y: Value, channels: int) -> int:
     if site.optional(2) is None:
         return ABSENT
     bias = site.constant(2, "bias")
-    expected = "int32" if x.dtype == "int8" else "float32"
-    if bias.dtype != expected:
-        raise Refusal(f"{bias.dtype} bias; {expected} would be supported")
+    if x.dtype == "float32" and bias.dtype == "float16":
+        bias = widened(site, bias)
+    expected = {"int8": ("int32",), "int16": ("int32", "int64"), "float32": ("float32",)}[x.dtype]
+    if bias.dtype not in expected:
+        raise Refusal(f"{bias.dtype} bias; {expected[-1]} would be supported")
     if bias.elements != channels or len(bias.shape) != 1:
         raise Refusal(f"bias of shape {spelled(bias.shape)} for {channels} output channels")
-    if x.dtype == "int8":
+    if x.dtype != "float32":
         _check_bias_scale(bias, x, w, y)
     return bias.tensor
 

@@ -8,6 +8,7 @@ from stowplan.flow.graph import Quantization
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ARITHMETIC_ACTIVATION, SOFTMAX_BETA
 from stowplan_importer_tflite.site import (
+    REALS,
     Conversion,
     Mismatch,
     Refusal,
@@ -27,7 +28,7 @@ ADD_SHIFT = 20
 
 def add(site: Site) -> Conversion:
     a, b, y = _pair(site)
-    if a.dtype == "int8":
+    if a.dtype in ("int8", "int16"):
         widest = 2 * max(scale_of(a), scale_of(b))
         # The sum has 20 extra bits; the kernel can only scale it down.
         if not widest / scale_of(y) < 2**ADD_SHIFT:
@@ -37,7 +38,7 @@ def add(site: Site) -> Conversion:
 
 def mul(site: Site) -> Conversion:
     a, b, y = _pair(site)
-    if a.dtype == "int8":
+    if a.dtype in ("int8", "int16"):
         check_rescale(scale_of(a) * scale_of(b) / scale_of(y))
     return _arithmetic(site, "mul", a, b)
 
@@ -74,25 +75,25 @@ def softmax(site: Site) -> Conversion:
 
 def quantize(site: Site) -> Conversion:
     site.arity(1, 1)
-    x, y = site.activation(0), check_activation(site.output)
-    if y.dtype != "int8":
-        raise Refusal(f"{y.dtype} output; int8 would be supported")
-    if x.dtype == "int8":
+    x, y = site.activation(0, REALS), check_activation(site.output, ("int8", "int16", "int32"))
+    if x.quantization is not None:
+        assert y.quantization is not None
         check_rescale(scale_of(x) / scale_of(y))
+    if y.quantization is None:
+        raise Refusal(f"output {shown(y.name)} has no scale")
     return Conversion(kind="quantize", inputs=(x.tensor,), shape=x.shape)
 
 
 def dequantize(site: Site) -> Conversion:
     site.arity(1, 1)
-    value = site.value(0)
-    if value.data is not None:
-        raise Refusal(
-            f"weights stored in {value.dtype} and widened at run time; convert the model again in float32 or int8"
-        )
-    x, y = site.activation(0), site.output
-    if (x.dtype, y.dtype) != ("int8", "float32"):
-        raise Refusal(f"{x.dtype} to {y.dtype}; int8 to float32 would be supported")
-    return Conversion(kind="dequantize", inputs=(x.tensor,), shape=x.shape)
+    value, y = site.value(0), site.output
+    if y.dtype != "float32":
+        raise Refusal(f"{value.dtype} to {y.dtype}; float32 output would be supported")
+    if value.data is None:
+        x = site.activation(0, ("int8", "int16", "int32"))
+        if x.quantization is None:
+            raise Refusal(f"input {shown(x.name)} has no scale")
+    return Conversion(kind="dequantize", inputs=(value.tensor,), shape=value.shape)
 
 
 def _unary(site: Site) -> tuple[Value, Value]:
@@ -111,9 +112,8 @@ def _check_probability(y: Value) -> None:
 def _pair(site: Site) -> tuple[Value, Value, Value]:
     """Return two inputs of one dtype, at most one of them constant, and the output."""
     site.arity(2, 2)
-    a, b = check_activation(site.value(0)), check_activation(site.value(1))
-    if a.data is not None and b.data is not None:
-        raise Refusal("both inputs are constants; fold them before the export")
+    known = all(site.value(i).data is not None for i in (0, 1))
+    a, b = (site.activation(i, (*REALS, "int64") if known else REALS) for i in (0, 1))
     if a.dtype != b.dtype:
         raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
     return a, b, site.result(a.dtype)
@@ -124,12 +124,12 @@ def _arithmetic(site: Site, kind: str, a: Value, b: Value) -> Conversion:
     return Conversion(
         kind=kind,
         inputs=(a.tensor, b.tensor),
-        shape=_broadcast(a.shape, b.shape),
+        shape=broadcast_shape(a.shape, b.shape),
         attributes={"activation": activation},
     )
 
 
-def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     shape = []

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 
+from stowplan_importer_tflite.lower.rearranging import moved
 from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.schema import RESHAPE_NEW_SHAPE, ConcatenationField
 from stowplan_importer_tflite.site import (
+    ANYTHING,
     Conversion,
     Mismatch,
     Refusal,
     Site,
     Value,
-    check_activation,
     check_same_quantization,
 )
 
 
 def reshape(site: Site) -> Conversion:
     site.arity(1, 2)
-    x = site.activation(0)
-    check_same_quantization(x, site.result(x.dtype))
+    x = moved(site)
     return Conversion(kind="reshape", inputs=(x.tensor,), shape=_fill(_asked_shape(site), x))
 
 
@@ -38,9 +38,9 @@ def _asked_shape(site: Site) -> tuple[int, ...]:
 def _fill(asked: tuple[int, ...], x: Value) -> tuple[int, ...]:
     """Replace one -1 by what is left."""
     known = math.prod(size for size in asked if size != -1)
-    if any(size < -1 or size == 0 for size in asked) or asked.count(-1) > 1 or len(asked) > 8:
+    if any(size < -1 or (size == 0 and x.elements) for size in asked) or asked.count(-1) > 1 or len(asked) > 8:
         raise Refusal(f"a new shape of ({', '.join(map(str, asked[:8]))})")
-    shape = tuple(x.elements // known if size == -1 else size for size in asked)
+    shape = tuple((x.elements // known if known else 0) if size == -1 else size for size in asked)
     if math.prod(shape) != x.elements:
         raise Mismatch(
             f"{x.elements} elements of shape {spelled(x.shape)} do not fill {spelled(asked)}; "
@@ -51,8 +51,7 @@ def _fill(asked: tuple[int, ...], x: Value) -> tuple[int, ...]:
 
 def pad(site: Site) -> Conversion:
     site.arity(2, 2)
-    x = site.activation(0)
-    check_same_quantization(x, site.result(x.dtype))
+    x = moved(site)
     numbers = site.constant_integers(1, "the list of paddings")
     if len(numbers) != 2 * len(x.shape) or any(number < 0 for number in numbers):
         raise Mismatch(f"paddings {numbers[:16]} for an input of shape {spelled(x.shape)}")
@@ -62,14 +61,14 @@ def pad(site: Site) -> Conversion:
 
 
 def concatenation(site: Site) -> Conversion:
-    parts = [check_activation(site.value(i)) for i in range(len(site.inputs))]
-    if not parts or all(part.data is not None for part in parts):
-        raise Refusal("all inputs are constants; fold them before the export")
+    parts = [site.activation(i, ANYTHING) for i in range(len(site.inputs))]
+    if not parts:
+        raise Refusal("no inputs")
     first = parts[0]
     for part in (*parts[1:], site.output):
         if part.dtype != first.dtype:
             raise Refusal(f"{first.dtype} with {part.dtype}; one type would be supported")
-        check_same_quantization(first, check_activation(part))
+        check_same_quantization(first, part)
     if site.activation_function(ConcatenationField.ACTIVATION) != "none":
         raise Refusal("a fused activation; NONE would be supported")
     stated = site.integer(ConcatenationField.AXIS)

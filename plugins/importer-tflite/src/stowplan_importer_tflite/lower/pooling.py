@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from stowplan_importer_tflite.lower.functions import axes_of
 from stowplan_importer_tflite.lower.windows import image, span
-from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.schema import REDUCER_KEEP_DIMS, PoolField
 from stowplan_importer_tflite.site import (
+    COMPUTED,
     Conversion,
-    Mismatch,
     Refusal,
     Site,
     check_rescale,
@@ -26,7 +26,7 @@ def max_pool_2d(site: Site) -> Conversion:
 
 def _pool(site: Site, kind: str) -> Conversion:
     site.arity(1, 1)
-    x = site.activation(0)
+    x = site.activation(0, COMPUTED)
     check_same_quantization(x, site.result(x.dtype))
     n, in_h, in_w, channels = image(x)
     padding = site.options().integer(PoolField.PADDING, "b")
@@ -48,17 +48,20 @@ def _pool(site: Site, kind: str) -> Conversion:
 
 def mean(site: Site) -> Conversion:
     site.arity(2, 2)
-    x = site.activation(0)
+    x = site.activation(0, COMPUTED)
     y = site.result(x.dtype)
-    if x.dtype == "int8":
+    if x.dtype != "float32":
         check_rescale(scale_of(x) / scale_of(y))
-    axes = set()
-    for axis in site.constant_integers(1, "the list of axes"):
-        if not -len(x.shape) <= axis < len(x.shape):
-            raise Mismatch(f"axis {axis} of an input of shape {spelled(x.shape)}")
-        axes.add(axis % len(x.shape))
+    axes = axes_of(site, x.shape)
     if not axes:
         raise Refusal("a mean along no axis")
     keep = site.table is not None and site.table.flag(REDUCER_KEEP_DIMS)
     shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape) if keep or i not in axes)
-    return Conversion(kind="mean", inputs=(x.tensor,), shape=shape, attributes={"axes": tuple(sorted(axes))})
+    if x.dtype == "int16" or _by_hand(x.shape, axes):
+        return Conversion("reduce", (x.tensor,), shape, {"function": "mean", "axes": axes})
+    return Conversion(kind="mean", inputs=(x.tensor,), shape=shape, attributes={"axes": axes})
+
+
+def _by_hand(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether a mean goes over the batch, which the kernel that runs by rows does not do."""
+    return any(axis < len(shape) - 3 and shape[axis] > 1 for axis in axes)

@@ -34,6 +34,10 @@ typedef struct search {
     int64_t state_count;
     int64_t state_limit;
     double deadline;
+    int32_t first_node;     /* only nodes [first_node, last_node) may fire; those before are done */
+    int32_t last_node;
+    int32_t goal;           /* firings that complete them */
+    int64_t *frame_live;    /* per decision: bytes alive before it */
 } search;
 
 static double now(void)
@@ -161,7 +165,7 @@ static void settle(search *s)
     int again = 1;
     while (again) {
         again = 0;
-        for (int32_t node = s->problem->node_count - 1; node >= 0; node--) {
+        for (int32_t node = s->last_node - 1; node >= s->first_node; node--) {
             int64_t during, after;
             if (!ready(s, node)) {
                 continue;
@@ -210,17 +214,42 @@ static int remember(search *s)
 
 static int complete(const search *s)
 {
-    return s->path_length == s->problem->firing_count;
+    return s->path_length == s->goal;
 }
 
 typedef enum outcome { FOUND, NONE, UNKNOWN } outcome;
 
-/* Is there an order with at most `threshold` bytes alive at any time? */
-static outcome explore(search *s, int64_t threshold, int64_t start_live, int64_t *frame_live)
+/* Nodes before the range have run, those in it and after it have not. */
+static void start(search *s)
 {
-    memset(s->done, 0, (size_t)s->problem->node_count * sizeof *s->done);
-    memset(s->table, 0, (size_t)s->table_size * sizeof *s->table);
+    for (int32_t node = 0; node < s->problem->node_count; node++) {
+        s->done[node] = node < s->first_node ? s->problem->node_units[node] : 0;
+    }
+}
+
+static void forget(search *s)
+{
+    if (s->state_count * 8 < s->table_size) { /* few: take them out one by one */
+        for (int64_t i = 0; i < s->state_count; i++) {
+            const uint16_t *state = s->states + i * s->problem->node_count;
+            uint64_t at = hash(state, s->problem->node_count) & (uint64_t)(s->table_size - 1);
+            while (s->table[at] != 0) {
+                s->table[at] = 0;
+                at = (at + 1) & (uint64_t)(s->table_size - 1);
+            }
+        }
+    } else {
+        memset(s->table, 0, (size_t)s->table_size * sizeof *s->table);
+    }
     s->state_count = 0;
+}
+
+/* Is there an order with at most `threshold` bytes alive at any time? */
+static outcome explore(search *s, int64_t threshold, int64_t start_live)
+{
+    int64_t *frame_live = s->frame_live;
+    start(s);
+    forget(s);
     s->path_length = 0;
     s->live = start_live;
     s->threshold = threshold;
@@ -244,7 +273,7 @@ static outcome explore(search *s, int64_t threshold, int64_t start_live, int64_t
         while (s->choice[depth] < s->problem->node_count && !moved) {
             int32_t node = s->rank[s->choice[depth]++];
             int64_t during, after;
-            if (!ready(s, node)) {
+            if (node < s->first_node || node >= s->last_node || !ready(s, node)) {
                 continue;
             }
             consequences(s, node, &during, &after);
@@ -280,12 +309,12 @@ static outcome explore(search *s, int64_t threshold, int64_t start_live, int64_t
 /* The peak of the path found, and a copy of it. */
 static int64_t keep(search *s, int64_t start_live, int32_t *order)
 {
-    int64_t peak = s->problem->start_peak_bytes > start_live ? s->problem->start_peak_bytes : start_live;
+    int64_t peak = start_live;
     memcpy(order, s->path, (size_t)s->path_length * sizeof *order);
-    memset(s->done, 0, (size_t)s->problem->node_count * sizeof *s->done);
+    start(s);
     s->live = start_live;
     s->path_length = 0;
-    for (int32_t i = 0; i < s->problem->firing_count; i++) {
+    for (int32_t i = 0; i < s->goal; i++) {
         int64_t during, after;
         consequences(s, order[i], &during, &after);
         peak = during > peak ? during : peak;
@@ -301,7 +330,7 @@ static int prepare(search *s, const order_problem *p, int64_t state_limit)
         rows += p->tensor_rows[t] + 1;
     }
     s->problem = p;
-    s->state_limit = state_limit;
+    state_limit = state_limit > p->firing_count + 16 ? state_limit : p->firing_count + 16;
     for (s->table_size = 1024; s->table_size < state_limit * 2;) {
         s->table_size *= 2;
     }
@@ -317,8 +346,9 @@ static int prepare(search *s, const order_problem *p, int64_t state_limit)
     s->frames = calloc(firings, sizeof *s->frames);
     s->choice = calloc(firings, sizeof *s->choice);
     s->states = malloc((size_t)state_limit * nodes * sizeof *s->states);
-    s->table = malloc((size_t)s->table_size * sizeof *s->table);
-    return s->done && s->rank && s->reader_first && s->readers && s->maker && s->cost && s->cost_first && s->path
+    s->table = calloc((size_t)s->table_size, sizeof *s->table);
+    s->frame_live = calloc(firings, sizeof *s->frame_live);
+    return s->frame_live && s->done && s->rank && s->reader_first && s->readers && s->maker && s->cost && s->cost_first && s->path
            && s->frames && s->choice && s->states && s->table;
 }
 
@@ -365,64 +395,162 @@ static void shuffle(search *s, uint32_t seed)
     }
 }
 
-static int64_t alive_at_start(const search *s)
+/* What is alive before the range's first firing. */
+static int64_t alive_at_start(search *s)
 {
     int64_t live = 0;
+    start(s);
     for (int32_t t = 0; t < s->problem->tensor_count; t++) {
-        if (s->maker[t] < 0) {
-            int32_t rows = s->problem->tensor_rows[t];
-            int32_t low = lowest(s, t, -1, 0);
-            live += s->problem->tensor_whole[t] ? s->problem->tensor_row_bytes[t] * (int64_t)rows : bytes_between(s, t, low, rows);
+        int32_t rows = produced(s, t);
+        if (s->problem->tensor_whole[t]) {
+            live += rows > 0 ? s->problem->tensor_row_bytes[t] * (int64_t)s->problem->tensor_rows[t] : 0;
+        } else {
+            live += bytes_between(s, t, lowest(s, t, -1, 0), rows);
         }
     }
     return live;
+}
+
+static void set_range(search *s, int32_t first, int32_t last)
+{
+    s->first_node = first;
+    s->last_node = last;
+    s->goal = 0;
+    for (int32_t node = first; node < last; node++) {
+        s->goal += s->problem->node_units[node];
+    }
+}
+
+/* The least peak of the nodes in the range that the limits allow; -1 when no order was found. `order` gets it,
+ * `proven` a bound that no order of them can beat. */
+static int64_t solve(search *s, const order_limits *limits, int64_t useless, int32_t *order, int64_t *proven)
+{
+    int64_t begin = alive_at_start(s), floor = begin;
+    *proven = floor;
+    s->state_limit = s->goal + 16; /* without a threshold the first way down is an order */
+    outcome first = explore(s, INT64_MAX / 4, begin);
+    s->state_limit = limits->state_limit;
+    if (first != FOUND) {
+        return -1;
+    }
+    int64_t best = keep(s, begin, order);
+    while (floor < best && best > limits->good_enough_bytes && *proven <= useless) {
+        int64_t middle = floor + (best - floor) / 2;
+        outcome o = explore(s, middle, begin);
+        if (o == FOUND) {
+            best = keep(s, begin, order);
+        } else if (o == NONE) {
+            *proven = s->blocked > middle ? (s->blocked < best ? s->blocked : best) : middle + 1;
+            floor = *proven;
+        } else if (now() > s->deadline) {
+            break;
+        } else {
+            floor = middle + 1; /* not proven: only where to look next */
+        }
+    }
+    *proven = *proven < best ? *proven : best;
+    return best;
 }
 
 static void release(search *s)
 {
     free(s->done), free(s->rank), free(s->reader_first), free(s->readers), free(s->maker), free(s->cost);
     free(s->cost_first), free(s->path), free(s->frames), free(s->choice), free(s->states), free(s->table);
+    free(s->frame_live);
+}
+
+static int open_search(search *s, const order_problem *p, const order_limits *limits)
+{
+    if (!prepare(s, p, limits->state_limit)) {
+        return 0;
+    }
+    index_tensors(s);
+    shuffle(s, limits->seed);
+    s->deadline = now() + limits->seconds;
+    return 1;
 }
 
 int order_search(const order_problem *p, const order_limits *limits, order_result *result)
 {
     search s = {0};
-    int64_t *frame_live = calloc((size_t)p->firing_count + 1, sizeof *frame_live);
     int status = -1;
-    if (prepare(&s, p, limits->state_limit) && frame_live != NULL) {
-        index_tensors(&s);
-        shuffle(&s, limits->seed);
-        s.deadline = now() + limits->seconds;
-        int64_t start = alive_at_start(&s);
-        int64_t floor = p->start_peak_bytes > start ? p->start_peak_bytes : start, proven = floor;
-        int64_t states = 0;
-        status = 0;
-        if (explore(&s, INT64_MAX / 4, start, frame_live) != FOUND) {
-            status = 1; /* the graph cannot be ordered, or there was no time for a first order */
-        } else {
-            int64_t best = keep(&s, start, result->order);
-            while (floor < best && best > limits->good_enough_bytes && proven <= limits->useless_bytes) {
-                int64_t middle = limits->from_below ? floor : floor + (best - floor) / 2;
-                middle = middle < limits->good_enough_bytes && limits->good_enough_bytes < best ? limits->good_enough_bytes : middle;
-                outcome o = explore(&s, middle, start, frame_live);
-                states += s.state_count;
-                if (o == FOUND) {
-                    best = keep(&s, start, result->order);
-                } else if (o == NONE) {
-                    proven = s.blocked > middle ? (s.blocked < best ? s.blocked : best) : middle + 1;
-                    floor = proven;
-                } else if (now() > s.deadline) {
-                    break;
-                } else {
-                    floor = middle + 1; /* not proven: only where to look next */
-                }
+    if (open_search(&s, p, limits)) {
+        int64_t proven = 0;
+        set_range(&s, 0, p->node_count);
+        int64_t best = solve(&s, limits, limits->useless_bytes, result->order, &proven);
+        status = best < 0 ? 1 : 0;
+        result->peak_bytes = best > p->start_peak_bytes ? best : p->start_peak_bytes;
+        result->lower_bound_bytes = proven > p->start_peak_bytes ? proven : p->start_peak_bytes;
+    }
+    release(&s);
+    return status;
+}
+
+/* Shortest path over cut points, the length of a way being its highest peak. */
+static int cut_nodes(search *s, const order_limits *limits, int64_t *way, int32_t *from, int32_t *order)
+{
+    int32_t count = s->problem->node_count;
+    for (int32_t last = 1; last <= count; last++) {
+        way[last] = INT64_MAX;
+    }
+    way[0] = 0;
+    for (int32_t first = 0; first < count; first++) {
+        int32_t missed = 0;
+        for (int32_t last = first + 1; last <= count && missed < limits->patience && way[first] < INT64_MAX; last++) {
+            int64_t proven = 0;
+            set_range(s, first, last);
+            int64_t peak = solve(s, limits, way[last], order, &proven);
+            if (peak < 0) {
+                return 0;
             }
-            result->peak_bytes = best;
-            result->lower_bound_bytes = proven < best ? proven : best;
-            result->states = states;
+            peak = peak > way[first] ? peak : way[first];
+            missed = peak < way[last] ? 0 : missed + 1;
+            if (peak < way[last]) {
+                way[last] = peak;
+                from[last] = first;
+            }
+            if (now() > s->deadline && way[count] < INT64_MAX) {
+                return 1;
+            }
+        }
+    }
+    return way[count] < INT64_MAX;
+}
+
+/* Order the nodes between cut points again, and put the pieces together. */
+static int64_t join(search *s, const order_limits *limits, const int32_t *from, int32_t *order)
+{
+    int64_t peak = 0;
+    for (int32_t last = s->problem->node_count; last > 0; last = from[last]) {
+        int64_t proven = 0;
+        int32_t before = 0;
+        for (int32_t node = 0; node < from[last]; node++) {
+            before += s->problem->node_units[node];
+        }
+        set_range(s, from[last], last);
+        int64_t part = solve(s, limits, INT64_MAX, order + before, &proven);
+        peak = part > peak ? part : peak;
+    }
+    return peak;
+}
+
+int order_cuts(const order_problem *p, const order_limits *limits, order_result *result)
+{
+    search s = {0};
+    int64_t *way = calloc((size_t)p->node_count + 1, sizeof *way);
+    int32_t *from = calloc((size_t)p->node_count + 1, sizeof *from);
+    int status = -1;
+    if (way != NULL && from != NULL && open_search(&s, p, limits)) {
+        status = 1;
+        if (cut_nodes(&s, limits, way, from, result->order)) {
+            s.deadline = now() + limits->seconds;
+            int64_t peak = join(&s, limits, from, result->order);
+            result->peak_bytes = peak > p->start_peak_bytes ? peak : p->start_peak_bytes;
+            result->lower_bound_bytes = p->start_peak_bytes;
+            status = 0;
         }
     }
     release(&s);
-    free(frame_live);
+    free(way), free(from);
     return status;
 }

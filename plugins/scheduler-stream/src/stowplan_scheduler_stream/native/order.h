@@ -32,17 +32,20 @@ typedef struct order_limits {
     int64_t good_enough_bytes;  /* stop as soon as the peak is at most this */
     int64_t useless_bytes;      /* stop as soon as the peak is proven to be above this */
     uint32_t seed;              /* 0: deepest node first; others: shuffled */
-    int32_t from_below;         /* raise the threshold from the bound instead of bisecting */
+    int32_t patience;           /* order_cuts: longer pieces from a cut point are given up after so many in vain */
 } order_limits;
 
 typedef struct order_result {
     int32_t *order;             /* firing_count nodes */
     int64_t peak_bytes;
     int64_t lower_bound_bytes;
-    int64_t states;
 } order_result;
 
-/* 0: done; 1: no order found; -1: no memory. */
+/* All nodes interleaved freely. 0: done; 1: no order found; -1: no memory. */
 int order_search(const order_problem *problem, const order_limits *limits, order_result *result);
+
+/* The nodes cut into consecutive pieces, each complete before the next begins, so that the highest peak is least: for
+ * networks too large to search as a whole. Tensors between pieces stay where they are. */
+int order_cuts(const order_problem *problem, const order_limits *limits, order_result *result);
 
 #endif

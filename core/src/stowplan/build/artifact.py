@@ -1,0 +1,44 @@
+"""What a compilation gives back: files and facts, the key that stands for them, and whether they were cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stowplan.build.codec import facts_of
+from stowplan.build.facts import Facts
+from stowplan.cache.key import Document
+
+PLAN = "plan.stow"
+"""The name of a plan among an artifact's files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """`cache` is hit or miss (or off), `layer` where a hit came from: memory, disk, remote, or graph.
+
+    A hit of layer `graph` is another file with the same meaning: its schedule and proof were known. `metadata` is plain
+    data: the facts of the report, diagnostics, what the first compilation cost.
+    """
+
+    key: str
+    document: Document = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+    metadata: Mapping[str, Any] = field(repr=False)
+    cache: str
+    layer: str = ""
+    timings_ns: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def data(self) -> bytes:
+        """The plan's bytes."""
+        return self.files[PLAN]
+
+    @property
+    def facts(self) -> Facts:
+        return facts_of(self.metadata["facts"])
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return tuple(self.metadata.get("diagnostics", ()))

@@ -1,0 +1,274 @@
+"""Compiles only what changed: looks a model up by its bytes, then by its meaning, and stores what it had to make.
+
+Two levels. The first key holds the model's bytes: a hit is the plan as it was written, and nothing is parsed. The
+second holds the graph's meaning: a renamed tensor or another doc string still finds its schedule and its proof, and
+only the plan file is written anew. Both give the bytes that a compilation without a cache would give.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stowplan.build import keys
+from stowplan.build.artifact import PLAN, Artifact
+from stowplan.build.codec import facts_document, numbering, runs_document, runs_of, schedule_document, schedule_of
+from stowplan.build.identity import Identities
+from stowplan.build.request import CompileRequest
+from stowplan.build.telemetry import Telemetry
+from stowplan.cache import key as cachekey
+from stowplan.cache.entry import Entry
+from stowplan.cache.files import sha256
+from stowplan.cache.layers import Layer
+from stowplan.errors import InternalFault, ModelError, UsageError
+from stowplan.flow.model import Model
+from stowplan.plugins.host import Host, host
+
+if TYPE_CHECKING:
+    from stowplan.build.pipeline import CompileResult, Proven, Session
+    from stowplan.flow.plan import Plan
+
+MOST_TEXT = 500
+_NOT_A_SCHEDULE = (InternalFault, IndexError, KeyError, ValueError, TypeError, AttributeError)
+"""What the checker and the lowering raise for a schedule that somebody else put into the cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A request with what its key is made of: the model's bytes, and who takes part."""
+
+    request: CompileRequest
+    model: Model
+    document: Mapping[str, Any]
+    key: str
+    identities: Identities
+    external: tuple[Path, ...] = ()
+
+
+def ask(request: CompileRequest, plugins: Host | None = None) -> Question:
+    """Return the key of a request. Raises `ModelError` when the model cannot be read."""
+    plugins = plugins or host()
+    model = Model.read(request.model_path)
+    _check_plugins(request, plugins)
+    external = external_files(model, plugins)
+    identities = Identities(plugins)
+    digests = {path.name: _digest(path) for path in external}
+    document = keys.plan_document(request, model.digest, identities, digests)
+    identities.save()
+    key = cachekey.digest(document)
+    return Question(request=request, model=model, document=document, key=key, identities=identities, external=external)
+
+
+def compile_incremental(
+    request: CompileRequest,
+    cache: Layer,
+    *,
+    plugins: Host | None = None,
+    telemetry: Telemetry | None = None,
+    recache: bool = False,
+) -> Artifact:
+    """Return the plan of a model from the cache, or compile and store it. Raises what `compile_model` raises.
+
+    Refusals and faults are never stored. With `recache` nothing is looked up and everything stored again.
+    """
+    plugins = plugins or host()
+    telemetry = telemetry or Telemetry(plugins.event)
+    with telemetry.span("lookup", model=request.model_path.name) as facts:
+        question = ask(request, plugins)
+        entry = None if recache else usable(cache.get(question.key))
+        facts.update(key=question.key, found=entry is not None)
+    if entry is not None:
+        return _hit(entry, question, telemetry)
+    with cache.alone(question.key):
+        # Another process may have compiled it while this one waited.
+        entry = None if recache else usable(cache.get(question.key))
+        if entry is not None:
+            return _hit(entry, question, telemetry)
+        telemetry.event("miss", key=question.key, model=request.model_path.name)
+        cache.note("miss", question.key)
+        return _Build(question, cache, plugins, telemetry, recache).artifact()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Every file a build depends on: the model with what lies beside it, by SHA-256, and the tools' files and folders.
+
+    `key` is what the request's key is now.
+    """
+
+    key: str
+    files: Mapping[Path, str]
+    tools: tuple[str, ...]
+
+
+def inputs_of(request: CompileRequest, plugins: Host | None = None) -> Inputs:
+    """Return what to watch to notice that a request's result may have changed."""
+    question = ask(request, plugins)
+    files = {request.model_path: question.model.digest, **{path: _digest(path) for path in question.external}}
+    return Inputs(key=question.key, files=files, tools=tuple(question.identities.watched))
+
+
+def plan_again(request: CompileRequest, cache: Layer, artifact: Artifact, plugins: Host | None = None) -> Plan | None:
+    """Return the plan whose bytes an artifact holds, from the schedule in the cache; None when that is not there."""
+    plugins = plugins or host()
+    return _Build(ask(request, plugins), cache, plugins, Telemetry(plugins.event), False).plan(artifact.data)
+
+
+def usable(entry: Entry | None) -> Entry | None:
+    """Return an entry that has what a plan's entry has; a forged one that lacks it is a miss."""
+    if entry is None or PLAN not in entry.files or "facts" not in entry.meta:
+        return None
+    return entry
+
+
+def external_files(model: Model, plugins: Host) -> tuple[Path, ...]:
+    """Return the files beside a model that hold a part of it, by importers that know such files."""
+    suffix = model.path.suffix.lower()
+    if not any(offer.external and suffix in offer.suffixes for _, offer in plugins.offered("importer")):
+        return ()
+    importer: Any = plugins.importer_for(model)
+    find = getattr(importer, "external_files", None)
+    return () if find is None else tuple(map(Path, find(model)))
+
+
+class _Build:
+    """One compilation after a miss."""
+
+    def __init__(self, question: Question, cache: Layer, plugins: Host, telemetry: Telemetry, recache: bool) -> None:
+        self.question = question
+        self.cache = cache
+        self.host = plugins
+        self.telemetry = telemetry
+        self.recache = recache
+        self.layer = ""
+
+    def artifact(self) -> Artifact:
+        start = time.monotonic_ns()
+        with self.telemetry.span("compile", key=self.question.key), _diagnostics() as said:
+            result = self._compiled()
+        facts = facts_document(result.facts)
+        meta = {"facts": facts, "diagnostics": said, "cost_ns": time.monotonic_ns() - start}
+        entry = Entry(document=self.question.document, files={PLAN: result.data}, meta=meta)
+        if self._tools_changed():
+            self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
+        else:
+            self.cache.put(entry)
+        return _artifact(entry, self.question.key, "miss", self.layer, self.telemetry)
+
+    def _compiled(self) -> CompileResult:
+        from stowplan.build.causes import compile_explaining
+        from stowplan.build.pipeline import Session  # the heavy half, which a hit does not import
+
+        question = self.question
+        session = Session(question.request, self.host, model=question.model, telemetry=self.telemetry)
+        document = self._schedule_document(session)
+        key = cachekey.digest(document)
+        with self.cache.alone(key):
+            known = None if self.recache else self._known(self.cache.get(key), key, session)
+            if known is not None:
+                try:
+                    result = compile_explaining(session, known)
+                except _NOT_A_SCHEDULE as err:
+                    # The checker or the lowering refused what the cache said: whoever wrote that, it is not used.
+                    self._distrust(key, err)
+                else:
+                    self.layer = "graph"
+                    return result
+            result = compile_explaining(session)
+            meta = {"schedule": schedule_document(result.schedule), "runs": runs_document(result.runs)}
+            if not self._tools_changed():
+                self.cache.put(Entry(document=document, files={}, meta=meta))
+            return result
+
+    def plan(self, data: bytes) -> Plan | None:
+        from stowplan.build.pipeline import Session
+        from stowplan.planfile.writer import write_plan
+
+        request = self.question.request
+        session = Session(request, self.host, model=self.question.model, telemetry=self.telemetry)
+        key = cachekey.digest(self._schedule_document(session))
+        known = self._known(self.cache.get(key), key, session)
+        if known is None:
+            return None
+        try:
+            plan = replace(session.plan(request.target, request.compressor, known.schedule), proven=request.prove)
+        except _NOT_A_SCHEDULE:
+            return None
+        return plan if write_plan(plan) == data else None
+
+    def _known(self, entry: Entry | None, key: str, session: Session) -> Proven | None:
+        from stowplan.build.pipeline import Proven
+
+        if entry is None:
+            return None
+        try:
+            schedule = schedule_of(entry.meta["schedule"], session.request.target)
+            return Proven(schedule=schedule, runs=runs_of(entry.meta["runs"]))
+        except (KeyError, TypeError, ValueError) as err:
+            self._distrust(key, err)
+            return None
+
+    def _distrust(self, key: str, err: Exception) -> None:
+        self.cache.remove(key)
+        self.telemetry.event("failure", key=key, reason=f"the schedule in the cache is wrong: {err}"[:MOST_TEXT])
+
+    def _schedule_document(self, session: Session) -> dict[str, Any]:
+        numbers = sha256(cachekey.canonical({"numbers": numbering(session.graph)}))
+        return keys.schedule_document(self.question.document, session.graph.digest, numbers)
+
+    def _tools_changed(self) -> bool:
+        """Say whether an input is not what the key says any more; what was made in between belongs to no key."""
+        question = self.question
+        external = {path.name: _digest(path) for path in question.external}
+        again = keys.plan_document(question.request, question.model.digest, Identities(self.host), external)
+        return bool(cachekey.digest(again) != question.key)
+
+
+def _hit(entry: Entry, question: Question, telemetry: Telemetry) -> Artifact:
+    telemetry.event("hit", key=question.key, model=question.model.name, layer=entry.layer)
+    return _artifact(entry, question.key, "hit", entry.layer, telemetry)
+
+
+def _artifact(entry: Entry, key: str, cache: str, layer: str, telemetry: Telemetry) -> Artifact:
+    return Artifact(
+        key=key,
+        document=entry.document,
+        files=entry.files,
+        metadata=entry.meta,
+        cache=cache,
+        layer=layer,
+        timings_ns=dict(telemetry.durations_ns),
+    )
+
+
+def _check_plugins(request: CompileRequest, plugins: Host) -> None:
+    """Raise `PluginError` for names that nobody offers, before their absence becomes part of a key."""
+    plugins.provider_version("scheduler", request.scheduler)
+    plugins.provider_version("backend", request.backend)
+    if request.compressor != "none":
+        plugins.provider_version("compressor", request.compressor)
+    for step in request.steps:
+        if not step.name or not step.version:
+            raise UsageError(f"step {step.name or step.run!r}: give it a name and a version, which are its identity")
+
+
+def _digest(path: Path) -> str:
+    try:
+        return Model.read(path).digest
+    except ModelError:
+        return "absent"  # the importer says what that means
+
+
+@contextmanager
+def _diagnostics() -> Iterator[list[str]]:
+    """Collect what is warned of in the block; a hit says it again."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield said
+    said += dict.fromkeys(" ".join(str(warning.message).split())[:MOST_TEXT] for warning in caught)

@@ -1,0 +1,118 @@
+"""`stowplan profile`: where a model's time goes, operator by operator, slowest first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from stowplan.cli.loading import add_loading, count_of, load_options, model_backend
+from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
+from stowplan.cli.samples import sample
+from stowplan.cli.working import working
+from stowplan.errors import UsageError
+from stowplan.flow.model import Model
+from stowplan.plugins.host import host
+from stowplan.plugins.kinds import Accelerated, Profile, ProfileEvent, ProfileTotal
+from stowplan.units import format_size
+
+BAR = 24
+TRACE_EVENTS = 10_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_loading(parser, on="cpu")
+    parser.add_argument("--runs", metavar="N", type=int, default=100, help="runs to record (default 100)")
+    parser.add_argument("--warm-up", metavar="N", type=int, default=10, help="runs before that (default 10)")
+    parser.add_argument("--each", action="store_true", help="every operator, in the order of a run")
+    parser.add_argument("--trace", metavar="FILE.json", type=Path, help="timeline of the last runs, in Chrome's format")
+    parser.add_argument("--profiler", metavar="NAME", help="who records (default the backend's own)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    runs, warm_up = count_of(arguments.runs, "--runs"), count_of(arguments.warm_up, "--warm-up")
+    if arguments.trace is not None:
+        if arguments.trace.suffix.lower() != ".json":
+            raise UsageError(f"--trace {arguments.trace}: write a name that ends in .json")
+        check_output(arguments.trace, [arguments.model])
+    options = replace(load_options(arguments), profile=True)
+    backend = model_backend(arguments.backend)
+    profiler = host().profilers()[arguments.profiler or arguments.backend]
+    model = Model.read(arguments.model)
+    what = f"recording {model.name}, which takes {format_size(profiler.cost_bytes)} of memory"
+    if not arguments.json:
+        print(
+            f"{painted(safe(model.name), 'bold')}   recording takes up to {format_size(profiler.cost_bytes)} of memory"
+        )
+    with working(what), closing(backend.load_model(model, options)) as loaded:
+        recording = profiler.attach(loaded)
+        plain_us, recorded_us = record(loaded, recording, warm_up, runs)
+        kinds, each = recording.by_kind(), recording.by_operator()
+        if arguments.trace is not None:
+            write_file(arguments.trace, trace(recording.events(TRACE_EVENTS), model.name))
+        used = loaded.acceleration.used
+        note = recording.note
+    if arguments.json:
+        print_json(dict(report=1, model=model.name, on=used, runs=runs, run_us=plain_us, recorded_run_us=recorded_us,
+                        cost_bytes=profiler.cost_bytes, note=note, kinds=plain(kinds), operators=plain(each),
+                        trace=None if arguments.trace is None else str(arguments.trace)))  # fmt: skip
+    else:
+        print("\n".join(_lines(used, runs, plain_us, recorded_us, note, kinds, each if arguments.each else ())))
+        if arguments.trace is not None:
+            print(f"wrote {safe(str(arguments.trace))}")
+    return 0
+
+
+def record(model: Accelerated, recording: Profile, warm_up: int, runs: int) -> tuple[float, float]:
+    """Record `runs` runs after `warm_up` others; return the median microseconds of both, since recording costs too."""
+    inputs = [sample(port, seed) for seed, port in enumerate(model.inputs)]
+    before = [model.run_with_metrics(inputs)[1].duration_ns for _ in range(warm_up)]
+    recording.resume()
+    times = [model.run_with_metrics(inputs)[1].duration_ns for _ in range(runs)]
+    recording.pause()
+    return median(before) / 1000, median(times) / 1000
+
+
+def trace(events: Sequence[ProfileEvent], model: str) -> bytes:
+    """Return events as Chrome's trace viewer and Perfetto read them."""
+    rows = [
+        dict(
+            name=event.name, cat=event.kind, ph="X", pid=1, tid=1,
+            ts=event.start_ns / 1000, dur=event.duration_ns / 1000,
+            args=dict(index=event.index, start="added up" if event.estimated else "measured"),
+        )
+        for event in events
+    ]  # fmt: skip
+    names = [dict(name="process_name", ph="M", pid=1, tid=1, args=dict(name=model))]
+    return json.dumps({"traceEvents": [*names, *rows], "displayTimeUnit": "ms"}).encode()
+
+
+def _lines(
+    used: str, runs: int, plain_us: float, recorded_us: float, note: str, kinds: Sequence[ProfileTotal],
+    each: Sequence[ProfileTotal],
+) -> list[str]:  # fmt: skip
+    lines = [f"{runs} runs on {used}: {recorded_us:.1f} us a run recorded, {plain_us:.1f} us unrecorded"]
+    if note:
+        lines.append(f"note   {note}")
+    if kinds:
+        lines += ["", *_table(kinds, runs, "kinds of operator, slowest first")]
+    if each:
+        lines += ["", *_table(each, runs, "operators in the order of a run")]
+    return lines
+
+
+def _table(totals: Sequence[ProfileTotal], runs: int, heading: str) -> list[str]:
+    whole = sum(total.duration_ns for total in totals) or 1
+    most = max(total.duration_ns for total in totals) or 1
+    rows = [("us a run", "share", "", "times", "", "")]
+    for total in totals:
+        bar = "#" * max(round(BAR * total.duration_ns / most), 1 if total.duration_ns else 0)
+        rows.append((
+            f"{total.duration_ns / 1000 / runs:.1f}", f"{100 * total.duration_ns / whole:.1f} %", bar,
+            f"{total.count / runs:g}", total.name, total.kind,
+        ))  # fmt: skip
+    return [painted(heading, "bold"), *columns(rows, right=frozenset({0, 1, 3}))]

@@ -1,0 +1,239 @@
+"""Decides that nothing has changed, before anything else is imported: neither plugins nor argparse, json or typing.
+
+A successful `compile` leaves a note of what it read and wrote and what it said. The same command again, with the same
+tools (their files' sizes, times and inodes), model and output, says it again and is done. Files whose times are too new
+to be trusted, or moved, are compared by content; an output that is gone or another one is restored from the cache.
+Whatever is odd about the note means: no answer, take the long way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from hashlib import sha256
+
+from stowplan.cache.directory import cache_location
+from stowplan.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD = b"stowplan-warm 1 "
+FOLDER = os.path.join("store", "v1", "warm")
+TOO_NEW_NS = 2_000_000_000
+WATCHED_VARIABLES = ("CC", "PATH", "PYTHONPATH")
+IGNORED_VARIABLES = ("STOWPLAN_REMOTE", "STOWPLAN_DEBUG")
+UNANSWERED = frozenset({"--no-cache", "--recache", "--explain", "--help", "-h"})
+WRITING = ("--trace", "--depfile", "--plot")
+STYLES = (b"\x1b[1m", b"\x1b[32m", b"\x1b[31m", b"\x1b[0m")
+
+
+def answer(arguments: Sequence[str]) -> bool:
+    """Print what the same command said before, if nothing has changed since; say whether that was so."""
+    folder = warm_folder(arguments)
+    if not folder or not is_answerable(arguments):
+        return False
+    try:
+        note = _read(os.path.join(folder, note_name(arguments)))
+        return note is not None and _replay(note, folder, arguments)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def warm_folder(arguments: Sequence[str]) -> str:
+    """Return where notes are kept; empty when there is no place for them."""
+    chosen = ""
+    for index, word in enumerate(arguments):
+        if word == "--cache-dir":
+            chosen = arguments[index + 1] if index + 1 < len(arguments) else ""
+        elif word.startswith("--cache-dir="):
+            chosen = word[len("--cache-dir=") :]
+    root = os.path.abspath(chosen) if chosen else cache_location()
+    return os.path.join(root, FOLDER) if root else ""
+
+
+def is_answerable(arguments: Sequence[str]) -> bool:
+    """Say whether these arguments ask for no more than the output and the report."""
+    return not any(word in UNANSWERED or word.startswith(WRITING) for word in arguments)
+
+
+def note_name(arguments: Sequence[str]) -> str:
+    """Return the name of the note for a command in this folder, interpreter and environment."""
+    variables = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name in WATCHED_VARIABLES or (name.startswith("STOWPLAN_") and not name.startswith(IGNORED_VARIABLES))
+    ]
+    words = [VERSION, sys.version, sys.prefix, os.getcwd(), *sys.path, "", *variables, "", *arguments]
+    return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def paint(text: bytes, wanted: bool) -> bytes:
+    """Return text with its colours, or without."""
+    for style in () if wanted else STYLES:
+        text = text.replace(style, b"")
+    return text
+
+
+def wants_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def write_note(folder: str, name: str, note: bytes) -> None:
+    """Write a note or a list of tools, whole or not at all; a power cut may take it, its digest would tell."""
+    path = os.path.join(folder, name)
+    temporary = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        os.write(descriptor, note)
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)
+
+
+def sealed(body: bytes) -> bytes:
+    return HEAD + sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def file_line(path: bytes, status: os.stat_result, digest: bytes, now_ns: int) -> bytes:
+    """Return a line of a note: whether the times can be trusted, what they are, the content's digest, the path."""
+    settled = max(status.st_mtime_ns, status.st_ctime_ns) + TOO_NEW_NS < now_ns
+    return b"file %d %s %s %s" % (settled, stamp(status), digest, path)
+
+
+def stamp(status: os.stat_result) -> bytes:
+    return b"%d %d %d %d" % (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _replay(note: bytes, folder: str, arguments: Sequence[str]) -> bool:
+    lines, _, text = note.partition(b"\n\n")
+    now, output, key, saved = [], b"", b"", b"0"
+    for line in lines.split(b"\n"):
+        word, _, rest = line.partition(b" ")
+        if word == b"file":
+            line = _checked(line)
+            if not line:
+                return False
+        elif word == b"tools" and not _same_tools(folder, rest):
+            return False
+        elif word == b"key":
+            key, _, saved = rest.partition(b" ")
+        elif word == b"output":
+            output = rest
+            continue
+        now.append(line)
+    found = _checked(output)
+    unchanged = bool(found)
+    found = found or _restored(os.path.dirname(folder), output)
+    if not found:
+        return False
+    now.append(b"output " + found)
+    kept, wrote, complaints = _parts(text)
+    sys.stdout.flush()
+    _print(sys.stderr, complaints)
+    _print(sys.stdout, paint(kept if unchanged else wrote, wants_colour()))
+    head = b"\n".join(now)
+    if head != lines:
+        _try(lambda: write_note(folder, note_name(arguments), sealed(head + b"\n\n" + text)))
+    _try(lambda: _count(folder, key, saved))
+    return True
+
+
+def _checked(line: bytes) -> bytes:
+    """Return the line of a file as it is now; empty when the content is another or the file is gone."""
+    _, settled, size, mtime, ctime, inode, digest, path = line.split(b" ", 7)
+    now = time.time_ns()
+    try:
+        status = os.stat(path)
+        if settled == b"1" and stamp(status) == b"%s %s %s %s" % (size, mtime, ctime, inode):
+            return line
+        if status.st_size != int(size):
+            return b""
+        with open(path, "rb") as file:
+            same = sha256(file.read()).hexdigest().encode() == digest
+    except OSError:
+        return b""
+    return file_line(path, status, digest, now) if same else b""
+
+
+def _restored(store: str, line: bytes) -> bytes:
+    """Write an output again from the cache and return its line; empty when that cannot be done here."""
+    digest, path = line.split(b" ", 7)[6:]
+    name = digest.decode("ascii")
+    if len(name) != 64 or (os.path.lexists(path) and not os.path.isfile(path)):
+        return b""
+    with open(os.path.join(store, "objects", name[:2], name), "rb") as file:
+        data = file.read()
+    if sha256(data).hexdigest() != name:
+        return b""
+    temporary = path + b".%d-%d" % (os.getpid(), time.monotonic_ns())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as target:
+            target.write(data)
+            target.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    return file_line(path, os.stat(path), digest, time.time_ns())
+
+
+def _same_tools(folder: str, name: bytes) -> bool:
+    """Say whether every file in the list of tools is what it was."""
+    with open(os.path.join(folder, "tools-" + name.decode("ascii")), "rb") as file:
+        listing = file.read()
+    if sha256(listing).hexdigest().encode() != name:
+        return False
+    for line in listing.split(b"\n"):
+        size, mtime, ctime, inode, path = line.split(b" ", 4)
+        try:
+            found = stamp(os.stat(path))
+        except OSError:
+            found = b"0 0 0 0"
+        if found != b"%s %s %s %s" % (size, mtime, ctime, inode):
+            return False
+    return True
+
+
+def _read(path: str) -> bytes | None:
+    with open(path, "rb") as file:
+        head, _, body = file.read().partition(b"\n")
+    return body if head == HEAD + sha256(body).hexdigest().encode() else None
+
+
+def _parts(text: bytes) -> list[bytes]:
+    """Return what is said when nothing was done, when the output was restored, and on standard error."""
+    lengths, _, rest = text.partition(b"\n")
+    parts = []
+    for length in lengths.split(b" "):
+        parts.append(rest[: int(length)])
+        rest = rest[int(length) :]
+    return parts
+
+
+def _print(stream: object, data: bytes) -> None:
+    """Write through the text layer: its encoding is the terminal's, and tests put their own streams there."""
+    if data:
+        stream.write(data.decode("utf-8", "surrogateescape"))  # type: ignore[attr-defined]
+
+
+def _count(folder: str, key: bytes, saved: bytes) -> None:
+    line = b"warm %s %d 0 %s\n" % (key, time.time_ns(), saved)
+    descriptor = os.open(
+        os.path.join(os.path.dirname(folder), "journal"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
+    )
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def _try(work: object) -> None:
+    try:
+        work()  # type: ignore[operator]
+    except OSError:  # a read-only or full cache; what was asked for is done
+        return

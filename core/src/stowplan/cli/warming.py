@@ -1,0 +1,83 @@
+"""Leaves the note by which the same command, given again, knows that nothing has changed (`cli/warm.py` reads it)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from stowplan.cache.files import identity, is_settled
+from stowplan.cli import warm
+from stowplan.plugins.discovery import search_path
+
+MOST_NOTES = 4000
+
+
+def leave_note(
+    arguments: Sequence[str],
+    *,
+    key: str,
+    saved_ns: int,
+    files: Mapping[Path, str],
+    output: tuple[Path, str],
+    tools: Iterable[str],
+    texts: Sequence[str],
+) -> bool:
+    """Write the note of a command that succeeded; say whether there is one now.
+
+    `files` and `output` come with the SHA-256 they had then: a file that is another one by now gets no note. There is
+    none either where a tool changed a moment ago: its next version could look the same from outside. `texts` are what
+    the command says when nothing is to be done, when the output was restored, and on standard error.
+    """
+    folder = warm.warm_folder(arguments)
+    listing = _tools([*search_path(), *os.environ.get("PATH", "").split(os.pathsep), *tools])
+    if not folder or listing is None:
+        return False
+    try:
+        lines = [_file(path, digest) for path, digest in files.items()]
+        lines.append(b"output " + _file(*output))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        name = sha256(listing).hexdigest()
+        if not os.path.exists(os.path.join(folder, f"tools-{name}")):
+            _forget_old(Path(folder))
+            warm.write_note(folder, f"tools-{name}", listing)
+        said = [text.encode("utf-8", "surrogateescape") for text in texts]
+        head = [b"key %s %d" % (key.encode(), saved_ns), b"tools " + name.encode(), *lines]
+        lengths = b" ".join(b"%d" % len(text) for text in said)
+        body = b"\n".join(head) + b"\n\n" + lengths + b"\n" + b"".join(said)
+        warm.write_note(folder, warm.note_name(arguments), warm.sealed(body))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _tools(paths: Iterable[str]) -> bytes | None:
+    """Return the list of tools with what tells their versions apart, or None when that cannot be trusted yet."""
+    now, lines = time.time_ns(), []
+    for path in dict.fromkeys(filter(None, paths)):
+        found = identity(path)
+        if (found is not None and not is_settled(found, now)) or "\n" in path:
+            return None
+        lines.append(b"%d %d %d %d " % (found or (0, 0, 0, 0)) + os.fsencode(path))
+    return b"\n".join(lines)
+
+
+def _file(path: Path, digest: str) -> bytes:
+    """Return the line of a file. Its times are taken first: content may only be newer. Raises `ValueError`."""
+    now, status, name = time.time_ns(), path.stat(), os.fsencode(path.absolute())
+    if sha256(path.read_bytes()).hexdigest() != digest or b"\n" in name:
+        raise ValueError(f"{path} is not what it was")
+    return warm.file_line(name, status, digest.encode(), now)
+
+
+def _forget_old(folder: Path) -> None:
+    """Begin anew when there are very many notes: they are made again one by one, at the price of one longer way."""
+    with suppress(OSError):
+        names = os.listdir(folder)
+        if len(names) > MOST_NOTES:
+            for name in names:
+                with suppress(OSError):
+                    os.unlink(folder / name)

@@ -1,0 +1,117 @@
+"""A model file as LiteRT holds it: read whole, verified, and opened from memory, never from the file.
+
+LiteRtCreateModelFromFile does not verify the flatbuffer it is given: a damaged file ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from stowplan.errors import ModelError
+from stowplan.flow.model import MAX_MODEL_BYTES, Model
+from stowplan_backend_litert.calls import ask, ask_text, destroy
+from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.errors import LiteRtError, ModelRefusedError, OptionError
+from stowplan_backend_litert.quiet import captured
+
+IDENTIFIER = b"TFL3"
+MOST_SIGNATURES = 4096
+Source = str | os.PathLike[str] | bytes | Model
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One entry of a model: its key, its place, and LiteRT's handle."""
+
+    key: str
+    index: int
+    handle: int
+
+    @property
+    def operators(self) -> int:
+        """How many operators the signature's subgraph has."""
+        count: int = ask("GetNumSubgraphOps", ask("GetSignatureSubgraph", self.handle), kind=ctypes.c_size_t)
+        return count
+
+
+class ModelFile:
+    """A verified model. LiteRT keeps pointing into `data`, which therefore lives as long as this does.
+
+    One for each attempt to compile: an NPU's compiler rewrites the model it is given, even when it fails.
+    """
+
+    def __init__(self, env: int, name: str, data: bytes) -> None:
+        self.name, self.data = name, data
+        with captured():
+            self.handle: int | None = _open(env, self.name, self.data)
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """Return the signatures; a model that names none has the one that LiteRT gives it."""
+        count = ask("GetNumModelSignatures", self.handle, kind=ctypes.c_size_t)
+        if count > MOST_SIGNATURES:
+            raise ModelRefusedError(f"{self.name}: claims {count} signatures; the file is damaged, export it again")
+        return tuple(self._signature(index) for index in range(count))
+
+    def signature(self, wanted: int | str) -> Signature:
+        """Return one signature by index or key. Raises `OptionError` with those there are."""
+        found = self.signatures()
+        for signature in found:
+            if wanted == signature.key or (type(wanted) is int and wanted == signature.index):
+                return signature
+        keys = ", ".join(f"{s.index} {s.key}" for s in found[:8]) or "none"
+        raise OptionError(f"{self.name}: no signature {wanted!r}; it has {keys}")
+
+    def close(self) -> None:
+        destroy("Model", self.handle)
+        self.handle = None
+
+    def _signature(self, index: int) -> Signature:
+        handle = ask("GetModelSignature", self.handle, index)
+        return Signature(ask_text("GetSignatureKey", handle), index, handle)
+
+
+def signatures(env: Environment, source: Source) -> list[str]:
+    """Return the keys of a model's signatures, without compiling it; a default one where the model names none.
+
+    Raises `ModelRefusedError`.
+    """
+    name, data = read(source)
+    handle = env.acquire(("cpu",))
+    try:
+        model = ModelFile(handle, name, data)
+        try:
+            return [signature.key for signature in model.signatures()]
+        finally:
+            model.close()
+    finally:
+        env.release()
+
+
+def read(source: Source, max_bytes: int = 0) -> tuple[str, bytes]:
+    """Return a name for messages and the bytes of a model. Raises `ModelRefusedError`."""
+    if isinstance(source, Model):
+        name, data = source.name, source.data
+    elif isinstance(source, bytes):
+        name, data = "model", source
+    else:
+        try:
+            model = Model.read(Path(source), max_bytes=MAX_MODEL_BYTES)
+        except (ModelError, ValueError) as err:
+            raise ModelRefusedError(str(err)) from err
+        name, data = model.name, model.data
+    if max_bytes and len(data) > max_bytes:
+        raise ModelRefusedError(f"{name}: {len(data)} bytes, max_model_bytes allows {max_bytes}")
+    if len(data) < 8 or data[4:8] != IDENTIFIER:
+        raise ModelRefusedError(f"{name}: is no TFLite model (the identifier TFL3 is missing); export it again")
+    return name, data
+
+
+def _open(env: int, name: str, data: bytes) -> int:
+    try:
+        handle: int = ask("CreateModelFromBuffer", env, data, len(data))
+    except LiteRtError as err:
+        raise ModelRefusedError(f"{name}: LiteRT refuses it: {err}; export it again", status=err.status) from err
+    return handle

@@ -1,0 +1,208 @@
+"""TANH, ABS, CAST and their like, functions of two tensors, and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from stowplan.flow.graph import Attribute, Quantization
+from stowplan.flow.operators import COMPARISONS, LOGICAL
+from stowplan_importer_tflite import schema
+from stowplan_importer_tflite.lower.elementwise import broadcast_shape
+from stowplan_importer_tflite.lower.rearranging import rearranged, steps_of
+from stowplan_importer_tflite.parse import shown, spelled
+from stowplan_importer_tflite.site import (
+    ANYTHING,
+    COMPUTED,
+    Conversion,
+    Mismatch,
+    Refusal,
+    Site,
+    check_activation,
+    check_rescale,
+    check_same_quantization,
+    scale_of,
+)
+
+UNIT = Quantization(scales=(1 / 128,), zero_points=(0,))
+"""The quantization of TANH's int8 output."""
+NUMBERS = ("int8", "int16", "float32", "int32", "int64")
+Lowering = Callable[[Site], Conversion]
+
+
+def unary(kind: str) -> Lowering:
+    """Return the lowering of a function that needs no options."""
+
+    def lowering(site: Site) -> Conversion:
+        site.arity(1, 1)
+        dtypes = NUMBERS if site.value(0).data is not None else ("int8", "float32")
+        x = site.activation(0, dtypes)
+        y = site.result(x.dtype)
+        if kind == "tanh" and y.dtype == "int8" and y.quantization != UNIT:
+            raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
+        if kind == "relu_n1_to_1":
+            check_same_quantization(x, y)
+        return Conversion(kind, (x.tensor,), x.shape)
+
+    return lowering
+
+
+def leaky_relu(site: Site) -> Conversion:
+    site.arity(1, 1)
+    x = site.activation(0)
+    y = site.result(x.dtype)
+    alpha = site.options().scalar(schema.LEAKY_RELU_ALPHA, "f")
+    if not math.isfinite(alpha):
+        raise Refusal(f"a slope of {alpha}")
+    if x.dtype == "int8":
+        check_rescale(scale_of(x) / scale_of(y) * max(abs(alpha), 1))
+    return Conversion("leaky_relu", (x.tensor,), x.shape, {"alpha": alpha})
+
+
+def gelu(site: Site) -> Conversion:
+    kind = "gelu_tanh" if site.table is not None and site.table.flag(schema.GELU_APPROXIMATE) else "gelu"
+    return unary(kind)(site)
+
+
+def relu_0_to_1(site: Site) -> Conversion:
+    found = unary("clip")(site)
+    check_same_quantization(site.value(0), site.output)
+    return found._replace(attributes={"minimum": 0.0, "maximum": 1.0})
+
+
+def cast(site: Site) -> Conversion:
+    site.arity(1, 1)
+    x = site.activation(0, ANYTHING)
+    check_activation(site.output, ANYTHING)
+    return Conversion("cast", (x.tensor,), x.shape)
+
+
+def logical_not(site: Site) -> Conversion:
+    site.arity(1, 1)
+    x = site.activation(0, ("bool",))
+    site.result("bool")
+    return Conversion("logical_not", (x.tensor,), x.shape)
+
+
+def binary(kind: str, dtypes: tuple[str, ...]) -> Lowering:
+    """Return the lowering of a function of two tensors, int8 among `dtypes` if there is a kernel for it."""
+
+    def lowering(site: Site) -> Conversion:
+        site.arity(2, 2)
+        known = all(site.value(i).data is not None for i in (0, 1))
+        a, b = (site.activation(i, NUMBERS if known else dtypes) for i in (0, 1))
+        if a.dtype != b.dtype:
+            raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
+        y = site.result(a.dtype)
+        if kind in ("maximum", "minimum"):
+            check_same_quantization(a, b)
+            check_same_quantization(a, y)
+        options = kind in ("sub", "div") and site.table is not None
+        activation = site.activation_function(schema.ARITHMETIC_ACTIVATION) if options else "none"
+        shape = broadcast_shape(a.shape, b.shape)
+        return Conversion(kind, (a.tensor, b.tensor), shape, {"activation": activation})
+
+    return lowering
+
+
+def comparison(kind: str) -> Lowering:
+    def lowering(site: Site) -> Conversion:
+        site.arity(2, 2)
+        dtypes = ("bool",) if kind in LOGICAL else ("float32", "int32", "int64", "bool", "int8")
+        a, b = site.activation(0, dtypes), site.activation(1, dtypes)
+        if a.dtype != b.dtype:
+            raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
+        check_same_quantization(a, b)
+        site.result("bool")
+        return Conversion(kind, (a.tensor, b.tensor), broadcast_shape(a.shape, b.shape))
+
+    return lowering
+
+
+def select(site: Site) -> Conversion:
+    site.arity(3, 3)
+    c, a, b = site.activation(0, ("bool",)), site.activation(1, ANYTHING), site.activation(2, ANYTHING)
+    if a.dtype != b.dtype:
+        raise Refusal(f"{a.dtype} or {b.dtype}; one type would be supported")
+    check_same_quantization(a, b)
+    check_same_quantization(a, site.result(a.dtype))
+    shape = broadcast_shape(broadcast_shape(c.shape, a.shape), b.shape)
+    return Conversion("select", (c.tensor, a.tensor, b.tensor), shape)
+
+
+def reduction(function: str) -> Lowering:
+    def lowering(site: Site) -> Conversion:
+        site.arity(2, 2)
+        dtypes = ("bool",) if function in ("any", "all") else ("float32", "int32", "int64")
+        x = site.activation(0, (*dtypes, "int8", "int16") if function in ("max", "min") else dtypes)
+        y = site.result(x.dtype)
+        check_same_quantization(x, y)
+        axes = axes_of(site, x.shape)
+        keep = site.table is not None and site.table.flag(schema.REDUCER_KEEP_DIMS)
+        shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape) if keep or i not in axes)
+        return Conversion("reduce", (x.tensor,), shape, {"function": function, "axes": axes})
+
+    return lowering
+
+
+def axes_of(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes that the second input lists, from 0 on and in order."""
+    found = site.constant_integers(1, "the list of axes")
+    for axis in found:
+        if not -len(shape) <= axis < len(shape):
+            raise Mismatch(f"axis {axis} of an input of shape {spelled(shape)}")
+    return tuple(sorted({axis % len(shape) for axis in found}))
+
+
+def arg_extreme(kind: str) -> Callable[[Site], list[Conversion]]:
+    def lowering(site: Site) -> list[Conversion]:
+        site.arity(2, 2)
+        x = site.activation(0, ("int8", "int16", "float32", "int32"))
+        check_activation(site.output, ("int32", "int64"))
+        axes = axes_of(site, x.shape)
+        if len(axes) != 1:
+            raise Mismatch(f"axes {axes} where one is defined")
+        (axis,) = axes
+        rest = tuple(size for i, size in enumerate(x.shape) if i != axis)
+        if axis == len(x.shape) - 1:
+            return [Conversion(kind, (x.tensor,), rest)]
+        shape = (*rest, x.shape[axis])
+        inner, steps = site.new(shape, x.dtype, x.quantization, None), steps_of(x.shape)
+        order = [i for i in range(len(x.shape)) if i != axis] + [axis]
+        last = rearranged(x, shape, [(x.shape[i], steps[i]) for i in order], output=inner.tensor)
+        return [last, Conversion(kind, (inner.tensor,), rest)]
+
+    return lowering
+
+
+def along_runs(kind: str) -> Lowering:
+    def lowering(site: Site) -> Conversion:
+        site.arity(1, 1)
+        x = site.activation(0, ("float32",))
+        site.result("float32")
+        if not x.shape:
+            raise Refusal("a scalar has no axis to go along")
+        return Conversion(kind, (x.tensor,), x.shape)
+
+    return lowering
+
+
+def batch_matmul(site: Site) -> Conversion:
+    site.arity(2, 2)
+    a, b = site.activation(0, ("float32",)), site.activation(1, ("float32",))
+    site.result("float32")
+    names = schema.BatchMatMulField
+    exchanged = [site.table is not None and site.table.flag(n) for n in (names.ADJOINT_X, names.ADJOINT_Y)]
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise Mismatch(f"inputs of shapes {spelled(a.shape)} and {spelled(b.shape)} are no matrices")
+    m, k = a.shape[:-3:-1] if exchanged[0] else a.shape[-2:]
+    k_too, n = b.shape[:-3:-1] if exchanged[1] else b.shape[-2:]
+    if k != k_too:
+        raise Mismatch(f"inputs of shapes {spelled(a.shape)} and {spelled(b.shape)} do not go together")
+    shape = (*broadcast_shape(a.shape[:-2], b.shape[:-2]), m, n)
+    attributes: dict[str, Attribute] = {"adjoint_x": exchanged[0], "adjoint_y": exchanged[1]}
+    return Conversion("batch_matmul", (a.tensor, b.tensor), shape, attributes)
+
+
+COMPARED = {name.upper(): comparison(name) for name in (*COMPARISONS, *LOGICAL)}
+COMPUTED_TYPES = COMPUTED
