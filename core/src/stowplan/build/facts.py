@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class PortFact:
-    """A model input or output as the report lists it."""
+    """A model input or output as the report lists it; a streamed input with how its rows come."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    streamed: bool = False
+    rows: int = 0
+    row_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

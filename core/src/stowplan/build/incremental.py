@@ -219,7 +219,7 @@ class _Build:
 
     def _schedule_document(self, session: Session) -> dict[str, Any]:
         numbers = sha256(cachekey.canonical({"numbers": numbering(session.graph)}))
-        return keys.schedule_document(self.question.document, session.graph.digest, numbers)
+        return keys.schedule_document(self.question.document, session.graph.digest, numbers, session.streamed)
 
     def _tools_changed(self) -> bool:
         """Say whether an input is not what the key says any more; what was made in between belongs to no key."""

@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         flash_bytes=flash_bytes,
         input_shapes=shapes,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
     questions = Questions(minimum=arguments.minimum, pareto=arguments.pareto, time_limit_s=seconds)
     with working(f"analyzing {safe(arguments.model.name)}") as progress:

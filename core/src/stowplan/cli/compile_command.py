@@ -74,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         keep_names=arguments.keep_names,
         prove=not arguments.no_prove,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
     try:
         with ExitStack() as stack:

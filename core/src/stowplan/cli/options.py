@@ -34,6 +34,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="shape for an input the model leaves open (otherwise an open dimension is 1)",
     )
+    parser.add_argument(
+        "--stream-input",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="input whose rows the application pushes as they arrive, so that it never lies in memory as a whole; "
+        "repeatable",
+    )
     parser.add_argument("-f", "--flash", metavar="SIZE", help="flash for the plan; a larger plan is refused")
     parser.add_argument("--scheduler", metavar="NAME", default="stream", help="which scheduler (default stream)")
     add_json(parser)

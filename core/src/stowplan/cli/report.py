@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stowplan.build.facts import AliveFact, Facts, StageFact, TrialFact
+from stowplan.build.facts import AliveFact, Facts, PortFact, StageFact, TrialFact
 from stowplan.cli.minimum import minimum_lines, pareto_lines
 from stowplan.cli.output import columns, painted, plain, safe
 from stowplan.units import format_shape, format_size
+
+if TYPE_CHECKING:
+    from stowplan.plugins.kinds import Port
 
 REPORT = 1
 """Version of the JSON report; goes up when a field changes its meaning or goes away."""
@@ -48,6 +51,11 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def streamed(port: PortFact | Port) -> str:
+    """Return how the rows of a streamed input come, to be put behind its shape and type; nothing for other ports."""
+    return f", streamed: {count(port.rows, 'row')} of {format_size(port.row_bytes)}" if port.streamed else ""
+
+
 def shortened(name: str, length: int = 50) -> str:
     """Return a name with its end cut off when it is long, as converters that join names make them."""
     return name if len(name) <= length else name[: length - 3] + "..."
@@ -62,7 +70,7 @@ def _fast_fits(facts: Facts) -> bool:
 def _heading(facts: Facts) -> list[str]:
     title = f"{safe(facts.file)}   {facts.dtype}, {count(facts.operators, 'operator')}"
     ports = [("input", p) for p in facts.inputs] + [("output", p) for p in facts.outputs]
-    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}") for role, p in ports]
+    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}{streamed(p)}") for role, p in ports]
     colour = "green" if facts.fits else "red"
     if facts.fast_budget_bytes is None:
         colour = "bold"

@@ -165,5 +165,6 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "b_multiplier", "b_shift", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
         _kind("mul_int", 53, "product with broadcast, int16", *_BROADCAST,
               "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("receive", 200, "no kernel: the next rows of a streamed input arrive from outside", "input"),
     )
 }  # fmt: skip
