@@ -27,10 +27,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 BYTE_ALIGNED = Target(pools=(Pool(name="fast", size_bytes=None, alignment_bytes=1),))
 
 
-def chain() -> Graph:
-    """t0 4 rows of 8 bytes -> 3x3 depthwise -> t3 4 rows of 8 bytes -> relu -> t4 4 rows of 8 bytes."""
+def chain(rows: int = 4) -> Graph:
+    """t0 of 8 bytes a row -> 3x3 depthwise -> t3 of 8 bytes a row -> relu -> t4 of 8 bytes a row."""
     b = GraphBuilder()
-    return b.graph(b.unary(b.depthwise(b.input(1, 4, 4, 2)), "relu"))
+    return b.graph(b.unary(b.depthwise(b.input(1, rows, 4, 2)), "relu"))
 
 
 def by_rows(graph: Graph) -> Schedule:
@@ -68,6 +68,19 @@ def test_rows_live_until_the_last_window_that_covers_them_and_outputs_to_the_end
     assert lives(memory, graph.inputs[0]) == [(0, 1, 0, 2), (1, 2, 0, 3), (2, 4, 0, 4)]
     assert lives(memory, graph.operators[1].inputs[0]) == [(r, r + 1, r, r + 5) for r in range(4)]
     assert lives(memory, graph.outputs[0]) == [(r, r + 1, 4 + r, 8) for r in range(4)]
+
+
+def test_rows_of_a_streamed_input_live_from_their_arrival() -> None:
+    graph = chain(rows=12)
+    options = ScheduleOptions(thorough=True, streamed_inputs=graph.inputs)
+    schedule = StreamScheduler().schedule(graph, target_of(None), options)
+    memory = memory_map(graph, schedule)
+    arrivals = {row: step for step, f in enumerate(schedule.firings) if schedule.nodes[f.node].is_arrival
+                for row in range(f.first, f.last)}  # fmt: skip
+    boxes = [box for box in memory.fast.boxes if box.tensor == graph.inputs[0]]
+    assert {box.first_row: box.first for box in boxes} == {box.first_row: arrivals[box.first_row] for box in boxes}
+    assert max(box.first for box in boxes) > 0
+    assert {box.writer for box in boxes} == {"the application, row by row"}
 
 
 def test_boxes_name_what_writes_them() -> None:

@@ -22,16 +22,21 @@ def minimum(stowplan, digits: Path) -> dict[str, dict]:
 
 def test_each_minimum_has_its_bytes_bound_and_proof(minimum) -> None:
     assert tuple(minimum) == KINDS
-    for kind in ("one_pool", "fast"):
+    for kind in KINDS:
         assert 0 < minimum[kind]["lower_bound_bytes"] <= minimum[kind]["bytes"]
         assert (minimum[kind]["recompute"], minimum[kind]["proven"]) == (1.0, True)
     assert minimum["fast"]["bytes"] <= minimum["one_pool"]["bytes"]
+    assert minimum["streamed_input"]["bytes"] <= minimum["one_pool"]["bytes"]
 
 
-@pytest.mark.parametrize(("kind", "slow"), [("one_pool", ()), ("fast", ("-m", "1M"))])
-def test_below_the_lower_bound_nothing_fits(stowplan, digits: Path, minimum, kind: str, slow: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"), [("one_pool", ()), ("fast", ("-m", "1M")), ("streamed_input", ("--stream-input", "image"))]
+)
+def test_below_the_lower_bound_nothing_fits(
+    stowplan, digits: Path, minimum, kind: str, options: tuple[str, ...]
+) -> None:
     below = minimum[kind]["lower_bound_bytes"] - 1
-    code, _, err = stowplan("compile", digits, "-m", below, *slow)
+    code, _, err = stowplan("compile", digits, "-m", below, *options)
     assert code == 1
     assert "exceed" in err
 
@@ -40,13 +45,14 @@ def test_the_report_says_what_is_proven_least(stowplan, digits: Path) -> None:
     out = stowplan("analyze", digits, "--minimum").out
     block = out.split("\nminimum\n")[1].split("\n\n")[0].splitlines()
     assert [line.split("   ")[0].strip() for line in block] == ["one memory", "fast memory", "streamed input"]
-    assert all("least" in line for line in block[:2])
+    assert all("least" in line for line in block)
 
 
 def test_a_scheduler_that_looks_for_no_bound_is_said_to_know_none(stowplan, digits: Path) -> None:
     code, out, _ = stowplan("analyze", digits, "--minimum", "--scheduler", "greedy")
     assert code == 0
     assert "one memory       1.25 KiB (1280)   no lower bound known" in out
+    assert "streamed input   -                 scheduler greedy keeps whole tensors, it cannot stream inputs" in out
 
 
 def test_a_minimum_whose_plan_fails_its_proof_is_a_fault(stowplan, digits: Path, monkeypatch) -> None:
@@ -69,6 +75,12 @@ def test_the_curve_falls_and_its_traffic_is_that_of_the_same_budget(stowplan, di
     assert (fast[0], fast[-1], traffic[-1]) == (minimum["fast"]["bytes"], minimum["one_pool"]["bytes"], 0)
     for size, moved in list(zip(fast, traffic, strict=True))[1:-1]:
         assert sum(json.loads(stowplan("analyze", digits, "-m", f"{size}+1M", "--json").out)["traffic"]) == moved
+
+
+def test_a_streamed_input_never_lies_in_memory_on_the_curve(stowplan, digits: Path, minimum) -> None:
+    out = stowplan("analyze", digits, "--pareto", "--stream-input", "image", "--json").out
+    last = json.loads(out)["pareto"][-1]
+    assert (last["fast_bytes"], last["slow_bytes"]) == (minimum["streamed_input"]["bytes"], 0)
 
 
 def test_the_table_of_the_curve_has_a_line_for_each_point(stowplan, digits: Path) -> None:

@@ -16,18 +16,22 @@ UNLIMITED = None
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks the session's scheduler for plans, with at most `time_limit_s` for each."""
+    """Asks the session's scheduler for plans, with at most `time_limit_s` for each.
+
+    Inputs that the session streams are streamed here too, unless others are named.
+    """
 
     session: Session
     time_limit_s: float | None = None
 
     def plan(self, *sizes: int | None) -> Plan:
         """Return a checked plan for pools of these sizes, fast and then slow. Raises `DoesNotFit`."""
-        return self._plan(sizes, ScheduleOptions(time_limit_s=self.time_limit_s))
+        return self._plan(sizes, ScheduleOptions(time_limit_s=self.time_limit_s, streamed_inputs=self.session.streamed))
 
-    def least(self, *, slow: bool, streamed_inputs: tuple[int, ...] = ()) -> Plan:
+    def least(self, *, slow: bool, streamed_inputs: tuple[int, ...] | None = None) -> Plan:
         """Return the checked plan with the smallest fast pool that the scheduler finds."""
-        asked = ScheduleOptions(thorough=True, time_limit_s=self.time_limit_s, streamed_inputs=streamed_inputs)
+        streamed = self.session.streamed if streamed_inputs is None else streamed_inputs
+        asked = ScheduleOptions(thorough=True, time_limit_s=self.time_limit_s, streamed_inputs=streamed)
         return self._plan((UNLIMITED, UNLIMITED) if slow else (UNLIMITED,), asked)
 
     def prove(self, plan: Plan) -> tuple[Metrics, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from stowplan.build.facts import Minimum, MinimumFact
 from stowplan.build.least import Asker
-from stowplan.build.verify import ScheduleFault
 from stowplan.errors import PlanError, PluginError, UnsupportedError, UsageError
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST
@@ -24,7 +23,7 @@ def find_minimum(asker: Asker, progress: Progress) -> tuple[Minimum, Plan]:
     """
     graph = asker.session.graph
     progress("smallest single memory")
-    one_pool = asker.least(slow=False)
+    one_pool = asker.least(slow=False, streamed_inputs=())
     minimum = Minimum(
         one_pool=_proven(asker, one_pool),
         fast=_fast(asker, progress),
@@ -35,7 +34,7 @@ def find_minimum(asker: Asker, progress: Progress) -> tuple[Minimum, Plan]:
 
 def _fast(asker: Asker, progress: Progress) -> MinimumFact:
     progress("smallest fast memory beside slow memory")
-    return _proven(asker, asker.least(slow=True))
+    return _proven(asker, asker.least(slow=True, streamed_inputs=()))
 
 
 def _streamed(asker: Asker, inputs: tuple[int, ...], progress: Progress) -> MinimumFact:
@@ -43,7 +42,7 @@ def _streamed(asker: Asker, inputs: tuple[int, ...], progress: Progress) -> Mini
     progress("smallest memory with streamed input")
     try:
         plan = asker.least(slow=False, streamed_inputs=inputs)
-    except (UsageError, UnsupportedError, PluginError, ScheduleFault) as err:
+    except (UsageError, UnsupportedError, PluginError) as err:
         return MinimumFact(bytes=None, lower_bound_bytes=None, recompute=RECOMPUTE, proven=False, why=str(err))
     try:
         return _proven(asker, plan)
