@@ -58,7 +58,7 @@ def test_whole_tensors_live_from_their_operator_to_their_last_reader() -> None:
         [(0, 4, 0, 2)],
         [(0, 4, 1, 2)],
     ]
-    assert (memory.fast.peak(0, 2).size_bytes, memory.fast.alive(1)) == (64, {between: 32, output: 32})
+    assert (memory.fast.peak(0, 2).size_bytes, memory.fast.alive([1])) == (64, [{between: 32, output: 32}])
 
 
 def test_rows_live_until_the_last_window_that_covers_them_and_outputs_to_the_end() -> None:
@@ -88,6 +88,16 @@ def test_boxes_name_what_writes_them() -> None:
     writers = {box.tensor: box.writer for box in memory_map(graph, by_rows(graph)).fast.boxes}
     assert writers[graph.inputs[0]] == "the application"
     assert writers[graph.outputs[0]] == graph.operators[1].source
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_peaks_of_stages_are_the_largest_sums_of_their_firings(seed: int) -> None:
+    graph = random_graph(seed)
+    memory = memory_map(graph, tight(graph, slow=True))
+    for pool in memory.pools:
+        sums = [sum(b.size_bytes for b in pool.boxes if b.first <= step < b.last) for step in range(memory.steps)]
+        assert [p.size_bytes for p in pool.peaks(memory.stages)] == [max(sums[a:b]) for a, b in memory.stages]
+        assert [sum(sizes.values()) for sizes in pool.alive(range(memory.steps))] == sums
 
 
 class Witness(Checker):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from stowplan.build.facts import AliveFact, Facts, ShrinkFact
 from stowplan.build.least import UNLIMITED, Asker
-from stowplan.build.memory_map import PoolMap, memory_map
+from stowplan.build.memory_map import memory_map
 from stowplan.build.pipeline import CompileResult, Proven, Session, compile_session
 from stowplan.errors import DoesNotFit
 from stowplan.flow.graph import Graph
@@ -21,11 +22,13 @@ SECONDS = 2.0
 
 def with_causes(facts: Facts, plan: Plan) -> Facts:
     """Return the facts with what is alive at each stage's peak in fast memory."""
-    fast = memory_map(plan.graph, plan.schedule).fast
-    table = []
-    for stage, region in zip(facts.stage_table, plan.schedule.regions, strict=True):
-        peak = fast.peak(region.first, region.last)
-        table.append(replace(stage, live_peak_bytes=peak.size_bytes, alive=_alive(plan.graph, fast, peak.step)))
+    memory = memory_map(plan.graph, plan.schedule)
+    peaks = memory.fast.peaks(memory.stages)
+    alive = memory.fast.alive([peak.step for peak in peaks])
+    table = (
+        replace(stage, live_peak_bytes=peak.size_bytes, alive=_largest(plan.graph, sizes))
+        for stage, peak, sizes in zip(facts.stage_table, peaks, alive, strict=True)
+    )
     return replace(facts, stage_table=tuple(table))
 
 
@@ -65,12 +68,12 @@ def _shrink(plan: Plan, number: int, budget_bytes: int) -> ShrinkFact | None:
         operator=operator,
         least_bytes=pool.size_bytes,
         over_bytes=pool.size_bytes - budget_bytes,
-        alive=_alive(graph, pool, step),
+        alive=_largest(graph, pool.alive([step])[0]),
     )
 
 
-def _alive(graph: Graph, pool: PoolMap, step: int) -> tuple[AliveFact, ...]:
-    largest = list(pool.alive(step).items())[:_NAMED]
+def _largest(graph: Graph, sizes: Mapping[int, int]) -> tuple[AliveFact, ...]:
+    largest = list(sizes.items())[:_NAMED]
     return tuple(
         AliveFact(tensor=graph.tensors[tensor].name, shape=graph.tensors[tensor].shape, size_bytes=size)
         for tensor, size in largest

@@ -141,7 +141,7 @@ class _Panel:
         for step in round_ticks(self.steps, 12, binary=False):
             yield line(self.x(step), bottom, self.x(step), bottom + 5, "grid")
             yield label(self.x(step), bottom + 18, f"{step:,}", "quiet", "middle")
-        yield label(_LEFT + _PLOT_PX / 2, bottom + 34, "firing", "quiet", "middle")
+        yield label(_LEFT + _PLOT_PX + 10, bottom + 18, "firing", "quiet")
 
     def _boxes(self, colours: dict[int, str]) -> Iterator[str]:
         """Yield the boxes in a group scaled to firings and bytes: short numbers, and a file one can compute with."""
@@ -168,7 +168,7 @@ class _Panel:
             fits, name = int((wide - 8) / (11 * 0.6)), _first_name(box.name)
             if high >= 14 and fits >= min(len(name), _LEAST_LETTERS):
                 middle = (self.y(box.offset_bytes) + self.y(box.end_bytes)) / 2 + 4
-                yield label(self.x(box.first) + 4, middle, name, "in", length=fits)
+                yield label(self.x(box.first) + 4, middle, _tail(name, fits), "in")
 
     def _marks(self) -> Iterator[str]:
         budget, right = self.pool.budget_bytes, _LEFT + _PLOT_PX
@@ -190,6 +190,11 @@ class _Panel:
 def _first_name(name: str) -> str:
     """Return the first of the names that converters join with semicolons when they fuse operators."""
     return name.partition(";")[0] or name
+
+
+def _tail(name: str, length: int) -> str:
+    """Return the end of a name that is too long: names of one model tend to begin alike."""
+    return name if len(name) <= length else "..." + name[len(name) - length + 3 :]
 
 
 def _by_tensor(boxes: Sequence[MapBox]) -> dict[int, list[MapBox]]:
@@ -231,7 +236,7 @@ def _legend(memory: MemoryMap, colours: dict[int, str], top: float) -> Iterator[
         row, column = divmod(index, _LEGEND_COLUMNS)
         x, y = _LEFT + column * wide, top + 16 + row * _LEGEND_ROW_PX
         yield f'<rect fill="{colours[tensor]}" x="{short(x)}" y="{short(y - 10)}" width="12" height="12"/>'
-        yield label(x + 18, y, names[tensor], length=int((wide - 26) / (12 * 0.6)))
+        yield label(x + 18, y, _tail(names[tensor], int((wide - 26) / (12 * 0.6))))
     left = len(colours) - len(shown)
     if left:
         y = top + 16 + -(-len(shown) // _LEGEND_COLUMNS) * _LEGEND_ROW_PX

@@ -58,26 +58,40 @@ class PoolMap:
 
     def peak(self, first: int, last: int) -> Peak:
         """Return the peak among the firings [first, last)."""
-        changes: dict[int, int] = {first: 0}
+        return self.peaks([(first, last)])[0]
+
+    def peaks(self, ranges: Sequence[tuple[int, int]]) -> list[Peak]:
+        """Return the peak within each of some ranges of firings, which are in order and do not overlap."""
+        changes: dict[int, int] = {first: 0 for first, _ in ranges}
         for box in self.boxes:
-            if box.first < last and box.last > first:
-                start = max(box.first, first)
-                changes[start] = changes.get(start, 0) + box.size_bytes
-                changes[box.last] = changes.get(box.last, 0) - box.size_bytes
-        alive, found = 0, Peak(step=first, size_bytes=0)
-        for step in sorted(changes):
-            alive += changes[step]
-            if alive > found.size_bytes:
-                found = Peak(step=step, size_bytes=alive)
+            changes[box.first] = changes.get(box.first, 0) + box.size_bytes
+            changes[box.last] = changes.get(box.last, 0) - box.size_bytes
+        steps = sorted(changes)
+        found, alive, at = [], 0, 0
+        for first, last in ranges:
+            best = Peak(step=first, size_bytes=0)
+            while at < len(steps) and steps[at] < last:
+                alive += changes[steps[at]]
+                if steps[at] >= first and alive > best.size_bytes:
+                    best = Peak(step=steps[at], size_bytes=alive)
+                at += 1
+            found.append(best)
         return found
 
-    def alive(self, step: int) -> dict[int, int]:
-        """Map each tensor with rows alive at a firing to their bytes, most first."""
-        sizes: dict[int, int] = {}
-        for box in self.boxes:
-            if box.first <= step < box.last:
+    def alive(self, steps: Sequence[int]) -> list[dict[int, int]]:
+        """For each of some firings in order, map every tensor with rows alive to their bytes, most first."""
+        by_birth = sorted(self.boxes, key=lambda box: box.first)
+        found, now, at = [], list[MapBox](), 0
+        for step in steps:
+            while at < len(by_birth) and by_birth[at].first <= step:
+                now.append(by_birth[at])
+                at += 1
+            now = [box for box in now if box.last > step]
+            sizes: dict[int, int] = {}
+            for box in now:
                 sizes[box.tensor] = sizes.get(box.tensor, 0) + box.size_bytes
-        return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
+            found.append(dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0]))))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
