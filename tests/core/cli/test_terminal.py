@@ -51,8 +51,11 @@ def test_work_over_a_second_shows_on_a_terminal_what_is_going_on() -> None:
 
 def test_work_may_say_what_it_is_at() -> None:
     code = (
-        "import time\nfrom stowplan.cli.working import working\n"
-        "with working('analyzing') as say: say('part [1]'); time.sleep(1.4); say('part [2]'); time.sleep(0.4)"
+        "import sys, time\nfrom stowplan.cli.working import working\n"
+        "with working('analyzing') as say:\n"
+        "    say('part [1]')\n"
+        "    while 'rich.status' not in sys.modules: time.sleep(0.1)\n"  # a busy machine takes its time to import it
+        "    time.sleep(1.5)\n    say('part [2]')\n    time.sleep(0.5)"
     )
     seen = on_a_terminal("-c", code)
     assert "analyzing: part [1]" in seen
