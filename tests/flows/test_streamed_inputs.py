@@ -52,6 +52,24 @@ def test_real_models_with_their_input_streamed_equal_tflite_micro(name: str) -> 
             assert [model.run([x.tobytes()]) for x in inputs] == expected
 
 
+@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not beside this checkout")
+def test_what_runs_leave_to_each_other_is_kept_when_inputs_are_streamed() -> None:
+    path = MODELS / "wakeword" / "esphome_v2_okay_nabu.tflite"
+    whole = compile_model(CompileRequest(model_path=path))
+    names = tuple(whole.graph.tensors[tensor].name for tensor in whole.graph.entries)
+    streamed = compile_model(CompileRequest(model_path=path, stream_inputs=names))
+    assert whole.graph.states
+    random, backend = np.random.default_rng(5), host().backends()["c"]
+    with closing(backend.compile(whole.data)) as first, closing(backend.compile(streamed.data)) as second:
+        outputs = set()
+        for _ in range(40):
+            data = [random.integers(-128, 128, first.inputs[0].shape, dtype=np.int8).tobytes()]
+            expected = first.run(data)
+            assert second.run(data) == expected
+            outputs.add(expected[0])
+    assert len(outputs) > 1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_networks_with_streamed_inputs_are_proven_at_every_budget_they_fit(seed: int) -> None:
     graph = random_graph(1000 + seed)

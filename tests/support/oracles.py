@@ -87,6 +87,8 @@ def random_inputs(model: bytes, seed: int) -> list[Array]:
 def _random(random: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
     if dtype.startswith("float"):
         return random.standard_normal(shape).astype(dtype)
+    if dtype == "bool":
+        return random.integers(0, 1, shape, endpoint=True).astype(np.bool_)
     limits = np.iinfo(dtype)
     return random.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,7 +16,8 @@ def write_depfile(path: Path, output: Path, inputs: Iterable[str | Path]) -> Non
 
 
 def rule(output: Path, inputs: Iterable[str | Path]) -> str:
-    names = [escaped(str(name)) for name in dict.fromkeys(map(str, inputs))]
+    # Folders are left out: their times move with every file that Python compiles in them.
+    names = [escaped(name) for name in dict.fromkeys(map(str, inputs)) if not os.path.isdir(name)]
     return f"{escaped(str(output))}:" + "".join(f" \\\n  {name}" for name in names) + "\n"
 
 

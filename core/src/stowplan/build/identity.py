@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
-import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stowplan.build.request import CompileRequest
+from stowplan.cache.digests import Digests
 from stowplan.cache.directory import cache_directory
-from stowplan.cache.files import Identity, identity, is_settled, write_durably
+from stowplan.cache.files import Identity, identity
 from stowplan.plugins.host import Host
 from stowplan.plugins.index import Plugin
 from stowplan.version import VERSION
@@ -40,12 +38,13 @@ class Sources:
 
 
 class Identities:
-    """Looks up who is who, each package once; `watched` collects the files and folders that were looked at."""
+    """Looks up who is who, each package once; `watched` are the files and folders that were looked at, as they were."""
 
     def __init__(self, plugins: Host) -> None:
         self.host = plugins
-        self.watched: dict[str, None] = {}
-        self._memo = _Memo(cache_directory() / MEMO)
+        self.watched: dict[str, Identity | None] = {}
+        self._machines: dict[str, dict[str, Any]] = {}
+        self._digests = Digests(cache_directory() / MEMO)
         self._found: dict[str, Sources] = {}
 
     def toolchain(self, request: CompileRequest) -> dict[str, Any]:
@@ -78,88 +77,42 @@ class Identities:
 
     def machine(self, backend: str) -> dict[str, Any]:
         """Return where plans of a backend run: what it says of its compiler and processor, if it says anything."""
-        describe = getattr(self.host.backends()[backend], "host_identity", None)
-        if describe is None:
-            return {}
-        facts, files = describe()
-        self.watched.update(dict.fromkeys(files))
-        return dict(facts)
+        if backend not in self._machines:
+            describe = getattr(self.host.backends()[backend], "host_identity", None)
+            facts, files = ({}, ()) if describe is None else describe()
+            self._watch(files)
+            self._machines[backend] = dict(facts)
+        return self._machines[backend]
+
+    def changed(self) -> bool:
+        """Say whether a file or folder that was looked at is not what it was."""
+        return any(identity(path) != before for path, before in self.watched.items())
 
     def save(self) -> None:
-        self._memo.save()
+        self._digests.save()
+
+    def _watch(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.watched.setdefault(path, identity(path))
 
     def _sources(self, module: str, skip: tuple[str, ...] = ()) -> Sources:
         if module not in self._found:
             self._found[module] = self._digested(module, skip)
-            self.watched.update(dict.fromkeys(self._found[module].watched))
         return self._found[module]
 
     def _digested(self, module: str, skip: tuple[str, ...]) -> Sources:
         origin = _origin(module)
         if origin is None:
             return Sources(digest="absent", watched=())
-        if origin.name != "__init__.py":
-            return Sources(digest=self._memo.digest(origin.parent, [origin]), watched=(str(origin),))
-        files, folders = _files(origin.parent)
-        hashed = [file for file in files if file.relative_to(origin.parent).parts[0] not in skip]
-        return Sources(digest=self._memo.digest(origin.parent, hashed), watched=(*map(str, [*folders, *files]),))
-
-
-def file_digest(path: Path, memo: dict[str, Any] | None = None) -> str:
-    """Return the SHA-256 of a file, "absent" when it cannot be read."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "absent"
-
-
-class _Memo:
-    """SHA-256 of files by path, believed only while size, times and inode are the same and were not too new."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._changed = False
-        self._known: dict[str, list[Any]] = {}
-        with suppress(OSError, ValueError, RecursionError):
-            known = json.loads(path.read_bytes())
-            if isinstance(known, dict):
-                self._known = known
-
-    def digest(self, root: Path, files: Iterable[Path]) -> str:
-        """Return one digest over names and contents; where the files lie does not matter."""
+        root = origin.parent
+        files, folders = _files(root) if origin.name == "__init__.py" else ([origin], [])
+        self._watch(map(str, [*folders, *files]))  # before they are read: what changes from now on shows
+        hashed = [file for file in files if file.relative_to(root).parts[0] not in skip]
         total = hashlib.sha256()
-        for file in files:
+        for file in hashed:
             name = file.relative_to(root).as_posix().encode("utf-8", "surrogateescape")
-            total.update(b"%d:" % len(name) + name + self._one(file).encode())
-        return total.hexdigest()
-
-    def save(self) -> None:
-        if self._changed:
-            with suppress(OSError):
-                write_durably(self._path, json.dumps(self._known).encode())
-            self._changed = False
-
-    def _one(self, file: Path) -> str:
-        now, found = time.time_ns(), identity(file)
-        if found is None:
-            return "absent"
-        known = self._known.get(str(file))
-        if isinstance(known, list) and len(known) == 5 and known[:4] == list(found) and isinstance(known[4], str):
-            return known[4]
-        digest = file_digest(file)
-        if is_settled(found, now) and identity(file) == found:
-            self._known[str(file)] = [*found, digest]
-            self._changed = True
-        return digest
-
-
-def unsettled(paths: Iterable[str], now_ns: int) -> bool:
-    """Say whether some file changed so recently that its identity does not tell its next version from this one."""
-    return any((found := identity(path)) is not None and not is_settled(found, now_ns) for path in paths)
-
-
-def identities(paths: Iterable[str]) -> Mapping[str, Identity | None]:
-    return {path: identity(path) for path in paths}
+            total.update(b"%d:" % len(name) + name + self._digests.of(file).encode())
+        return Sources(digest=total.hexdigest(), watched=(*map(str, [*folders, *files]),))
 
 
 def _origin(module: str) -> Path | None:

@@ -22,10 +22,11 @@ from stowplan.build.identity import Identities
 from stowplan.build.request import CompileRequest
 from stowplan.build.telemetry import Telemetry
 from stowplan.cache import key as cachekey
+from stowplan.cache.digests import file_digest
 from stowplan.cache.entry import Entry
 from stowplan.cache.files import sha256
-from stowplan.cache.layers import Layer
-from stowplan.errors import InternalFault, ModelError, UsageError
+from stowplan.cache.layers import Layer, Layered
+from stowplan.errors import InternalFault, UsageError
 from stowplan.flow.model import Model
 from stowplan.plugins.host import Host, host
 
@@ -50,14 +51,22 @@ class Question:
     external: tuple[Path, ...] = ()
 
 
-def ask(request: CompileRequest, plugins: Host | None = None) -> Question:
-    """Return the key of a request. Raises `ModelError` when the model cannot be read."""
+def ask(
+    request: CompileRequest,
+    plugins: Host | None = None,
+    model: Model | None = None,
+    identities: Identities | None = None,
+) -> Question:
+    """Return the key of a request, for a model read before if given. Raises `ModelError` when it cannot be read.
+
+    Many requests may share `identities`: then the tools are looked up once.
+    """
     plugins = plugins or host()
-    model = Model.read(request.model_path)
+    model = model or Model.read(request.model_path)
     _check_plugins(request, plugins)
     external = external_files(model, plugins)
-    identities = Identities(plugins)
-    digests = {path.name: _digest(path) for path in external}
+    identities = identities or Identities(plugins)
+    digests = {path.name: file_digest(path) for path in external}
     document = keys.plan_document(request, model.digest, identities, digests)
     identities.save()
     key = cachekey.digest(document)
@@ -66,20 +75,25 @@ def ask(request: CompileRequest, plugins: Host | None = None) -> Question:
 
 def compile_incremental(
     request: CompileRequest,
-    cache: Layer,
+    cache: Layer | None,
     *,
     plugins: Host | None = None,
     telemetry: Telemetry | None = None,
     recache: bool = False,
+    model: Model | None = None,
+    identities: Identities | None = None,
 ) -> Artifact:
     """Return the plan of a model from the cache, or compile and store it. Raises what `compile_model` raises.
 
-    Refusals and faults are never stored. With `recache` nothing is looked up and everything stored again.
+    Refusals and faults are never stored. With `recache` nothing is looked up and everything stored again; without a
+    cache nothing is stored either.
     """
     plugins = plugins or host()
     telemetry = telemetry or Telemetry(plugins.event)
     with telemetry.span("lookup", model=request.model_path.name) as facts:
-        question = ask(request, plugins)
+        question = ask(request, plugins, model, identities)
+        if cache is None:
+            return _Build(question, Layered([]), plugins, telemetry, recache).artifact("off")
         entry = None if recache else usable(cache.get(question.key))
         facts.update(key=question.key, found=entry is not None)
     if entry is not None:
@@ -109,7 +123,7 @@ class Inputs:
 def inputs_of(request: CompileRequest, plugins: Host | None = None) -> Inputs:
     """Return what to watch to notice that a request's result may have changed."""
     question = ask(request, plugins)
-    files = {request.model_path: question.model.digest, **{path: _digest(path) for path in question.external}}
+    files = {request.model_path: question.model.digest, **{path: file_digest(path) for path in question.external}}
     return Inputs(key=question.key, files=files, tools=tuple(question.identities.watched))
 
 
@@ -147,18 +161,18 @@ class _Build:
         self.recache = recache
         self.layer = ""
 
-    def artifact(self) -> Artifact:
+    def artifact(self, status: str = "miss") -> Artifact:
         start = time.monotonic_ns()
         with self.telemetry.span("compile", key=self.question.key), _diagnostics() as said:
             result = self._compiled()
         facts = facts_document(result.facts)
-        meta = {"facts": facts, "diagnostics": said, "cost_ns": time.monotonic_ns() - start}
+        meta = {"facts": facts, "diagnostics": said, "cost_ns": time.monotonic_ns() - start, "made_ns": time.time_ns()}
         entry = Entry(document=self.question.document, files={PLAN: result.data}, meta=meta)
         if self._tools_changed():
             self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
         else:
             self.cache.put(entry)
-        return _artifact(entry, self.question.key, "miss", self.layer, self.telemetry)
+        return replace(_artifact(entry, self.question.key, status, self.layer, self.telemetry), plan=result.plan)
 
     def _compiled(self) -> CompileResult:
         from stowplan.build.causes import compile_explaining
@@ -180,7 +194,11 @@ class _Build:
                     self.layer = "graph"
                     return result
             result = compile_explaining(session)
-            meta = {"schedule": schedule_document(result.schedule), "runs": runs_document(result.runs)}
+            meta = {
+                "schedule": schedule_document(result.schedule),
+                "runs": runs_document(result.runs),
+                "made_ns": time.time_ns(),
+            }
             if not self._tools_changed():
                 self.cache.put(Entry(document=document, files={}, meta=meta))
             return result
@@ -224,9 +242,8 @@ class _Build:
     def _tools_changed(self) -> bool:
         """Say whether an input is not what the key says any more; what was made in between belongs to no key."""
         question = self.question
-        external = {path.name: _digest(path) for path in question.external}
-        again = keys.plan_document(question.request, question.model.digest, Identities(self.host), external)
-        return bool(cachekey.digest(again) != question.key)
+        digests = {path.name: file_digest(path) for path in question.external}
+        return question.identities.changed() or digests != question.document["source"]["external"]
 
 
 def _hit(entry: Entry, question: Question, telemetry: Telemetry) -> Artifact:
@@ -255,13 +272,6 @@ def _check_plugins(request: CompileRequest, plugins: Host) -> None:
     for step in request.steps:
         if not step.name or not step.version:
             raise UsageError(f"step {step.name or step.run!r}: give it a name and a version, which are its identity")
-
-
-def _digest(path: Path) -> str:
-    try:
-        return Model.read(path).digest
-    except ModelError:
-        return "absent"  # the importer says what that means
 
 
 @contextmanager

@@ -48,6 +48,10 @@ class Proven:
     runs: tuple[Metrics, ...] = ()
 
 
+STEPS = 3
+"""Runs in a row in which a model that keeps state is proven."""
+
+
 class Session:
     """One model on its way: what has been found out so far, so that several budgets share the work."""
 
@@ -96,7 +100,9 @@ class Session:
         backend = self.host.backends()[self.request.backend]
         with self.telemetry.span("prove", model=self.model.name, backend=backend.name):
             untiled = make_plan(self.model, self.lowering, separate_schedule(self.graph), PlanOptions())
-            return tuple(prove(backend, data, write_plan(untiled), seed=self.graph.digest))
+            return tuple(
+                prove(backend, data, write_plan(untiled), self.graph.digest, in_a_row=STEPS if self.graph.states else 1)
+            )
 
     def _passed(self, graph: Graph, steps: tuple[Step, ...]) -> Graph:
         for step in steps:
@@ -115,14 +121,14 @@ class Session:
 
 def streamed_inputs(graph: Graph, names: Sequence[str]) -> tuple[int, ...]:
     """Return the tensors of the named inputs in the order of the graph. Raises `UsageError` for what names none."""
-    known = [graph.tensors[tensor].name for tensor in graph.inputs]
+    known = [graph.tensors[tensor].name for tensor in graph.entries]
     for name in names:
         if known.count(name) != 1:
             why = "is no input" if name not in known else f"names {known.count(name)} inputs"
             raise UsageError(f"--stream-input {name}: {why} of the model; its inputs are {', '.join(known)}")
         if names.count(name) > 1:
             raise UsageError(f"--stream-input {name}: is given twice")
-    return tuple(tensor for tensor, name in zip(graph.inputs, known, strict=True) if name in names)
+    return tuple(tensor for tensor, name in zip(graph.entries, known, strict=True) if name in names)
 
 
 def compile_model(request: CompileRequest, plugins: Host | None = None) -> CompileResult:

@@ -48,7 +48,7 @@ class Lowering:
 
     def _node(self, schedule: Schedule, node: Node) -> Lowered:
         if node.is_arrival:
-            number = self.graph.inputs.index(schedule.buffers[node.output].tensor)
+            number = self.graph.entries.index(schedule.buffers[node.output].tensor)
             return Lowered(kind="receive", params={"input": number})
         return COPY if node.operator is None else self.operator(node.operator)
 

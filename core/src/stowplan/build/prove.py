@@ -60,21 +60,25 @@ def separate_schedule(graph: Graph) -> Schedule:
     )
 
 
-def prove(backend: Backend, plan: bytes, reference: bytes, seed: str, samples: int = 3) -> list[Metrics]:
+def prove(
+    backend: Backend, plan: bytes, reference: bytes, seed: str, samples: int = 3, in_a_row: int = 1
+) -> list[Metrics]:
     """Run both plans on `samples` random inputs. Raises `ProofFailed` at the first difference.
 
+    A model that keeps state is given `in_a_row` inputs one after another each time, from its first state on.
     Returns what each run of `plan` cost.
     """
     found = []
-    with closing(backend.compile(reference)) as truth:
-        for sample in range(samples):
-            generator = random.Random(f"{seed}/{sample}")
-            inputs = [random_bytes(port, generator) for port in truth.inputs]
-            expected = truth.run(inputs)
-            with closing(backend.compile(plan, poison=_POISONS[sample % len(_POISONS)])) as candidate:
+    for sample in range(samples):
+        poison = _POISONS[sample % len(_POISONS)]
+        with closing(backend.compile(reference)) as truth, closing(backend.compile(plan, poison=poison)) as candidate:
+            for step in range(in_a_row):
+                generator = random.Random(f"{seed}/{sample}" if step == 0 else f"{seed}/{sample}/{step}")
+                inputs = [random_bytes(port, generator) for port in truth.inputs]
+                expected = truth.run(inputs)
                 outputs, metrics = candidate.run_with_metrics(inputs)
-                found.append(metrics)
                 _compare(candidate.outputs, outputs, expected, sample)
+            found.append(metrics)
     return found
 
 

@@ -23,7 +23,7 @@ POINTWISE = UNARY | {"quantize", "dequantize", "cast", "copy"}
 """Operators on one tensor that keep the form of their input."""
 GROUPED = frozenset({"softmax", "log_softmax"})
 """Operators that need whole runs along the last axis, and keep the form of their input."""
-ANY_FORM = MOVES | {"reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization"}
+ANY_FORM = MOVES | {"bitcast", "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization"}
 """Operators that find elements by number, and so read rows of any length and fill rows of any length."""
 
 WHOLE = ANY_FORM | {"svdf_state", "svdf_output", "lstm"}

@@ -31,8 +31,8 @@ def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Fa
         name=graph.name,
         dtype=_dtype(graph, activations),
         operators=len(graph.operators),
-        inputs=tuple(_port(graph, t) for t in graph.inputs),
-        outputs=tuple(_port(graph, t) for t in graph.outputs),
+        inputs=tuple(_port(graph, t) for t in graph.entries),
+        outputs=tuple(_port(graph, t) for t in graph.exits),
         notes=graph.notes,
         fast_budget_bytes=target.fast.size_bytes,
         slow_budget_bytes=target.slow.size_bytes if target.slow else None,
@@ -49,7 +49,7 @@ def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Fa
 def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Facts:
     """Return the facts with how the rows of streamed inputs come."""
     graph = layout.graph
-    ports = zip(facts.inputs, graph.inputs, strict=True)
+    ports = zip(facts.inputs, graph.entries, strict=True)
     return replace(facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports))
 
 
@@ -62,7 +62,7 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
     schedule = plan.schedule
     arrivals = [schedule.buffers[node.output] for node in schedule.nodes if node.is_arrival]
     forms = {buffer.tensor: Form(buffer.rows, buffer.row_bytes) for buffer in arrivals}
-    ports = zip(facts.inputs, plan.graph.inputs, strict=True)
+    ports = zip(facts.inputs, plan.graph.entries, strict=True)
     return replace(
         facts,
         inputs=tuple(_arriving(port, forms[tensor]) if tensor in forms else port for port, tensor in ports),

@@ -31,9 +31,13 @@ class Event:
 
 
 class Telemetry:
-    """Sends events to observers. One that raises is reported once and left out from then on: it has no say."""
+    """Sends events to observers. One that raises is reported once and left out from then on: it has no say.
 
-    def __init__(self, *observers: Observer) -> None:
+    `labels` are the caller's own facts, added to every event; what an event says itself wins.
+    """
+
+    def __init__(self, *observers: Observer, labels: Mapping[str, Any] | None = None) -> None:
+        self._labels = dict(labels or {})
         self._observers = list(observers)
         self._lock = threading.Lock()
         self.durations_ns: dict[str, int] = {}
@@ -42,7 +46,7 @@ class Telemetry:
         """Tell all observers."""
         for observer in tuple(self._observers):
             try:
-                observer(name, dict(facts))
+                observer(name, {**self._labels, **facts})
             except Exception as err:  # an observer must not decide whether a model compiles
                 with self._lock:
                     if observer in self._observers:

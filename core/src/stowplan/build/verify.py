@@ -150,7 +150,7 @@ class Checker:
     def _arrival(self, index: int, node: Node, output: Buffer) -> None:
         """Rows come from outside only for a model input, once, into the buffer that the interface names."""
         name = self.graph.tensors[output.tensor].name
-        if self.graph.inputs.count(output.tensor) != 1:
+        if self.graph.entries.count(output.tensor) != 1:
             raise ScheduleFault("arrival", f"rows of {name} arrive at node {index}, which is no input or two of them")
         if (output.tensor, node.output) not in self.schedule.interface[: len(self.graph.inputs)]:
             raise ScheduleFault("arrival", f"rows of {name} arrive where the interface does not say")

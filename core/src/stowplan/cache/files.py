@@ -37,7 +37,7 @@ def is_settled(found: Identity, now_ns: int) -> bool:
 
 def write_durably(path: Path, data: bytes) -> None:
     """Write a file of the cache: all of it or nothing, and still there after a power cut. Raises `OSError`."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     for attempt in (1, 2):  # a sweep between creating and locking the temporary file may take it for a leftover
         try:
             return _write(path, data)
@@ -45,6 +45,13 @@ def write_durably(path: Path, data: bytes) -> None:
             if attempt == 2:
                 raise
     return None
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone. Raises `OSError`."""
+    if not folder.is_dir():
+        make_private(folder.parent)  # one by one: `parents=True` gives the mode to the last one only
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def sweep_temporaries(folder: Path) -> int:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import diskcache  # type: ignore[import-untyped]
 from diskcache.core import MODE_RAW  # type: ignore[import-untyped]
 
-from stowplan.cache.files import is_digest
+from stowplan.cache.files import is_digest, make_private
 
 FOLDER = "index"
 COUNTERS = ("hit", "store", "remove", "miss", "warm", "remote", "failure", "saved_ns")
@@ -75,7 +75,7 @@ class Index:
 
     def __init__(self, folder: Path) -> None:
         # The private folder comes first: diskcache makes its own with the modes of the user's umask.
-        (folder / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder / FOLDER)
         self._cache = diskcache.Cache(
             str(folder / FOLDER), disk=PlainDisk, eviction_policy="none", cull_limit=0, statistics=0, timeout=10
         )

@@ -42,7 +42,7 @@ def digest(document: Document) -> str:
 
 def differences(old: Document, new: Document) -> tuple[Difference, ...]:
     """Return which labelled inputs differ, by label; labels are paths such as `target.pools.0.size_bytes`."""
-    before, after = dict(_leaves(old, "")), dict(_leaves(new, ""))
+    before, after = dict(leaves(old, "")), dict(leaves(new, ""))
     labels = [label for label in sorted({*before, *after}) if _unequal(before.get(label), after.get(label))]
     return tuple(Difference(label=label, old=before.get(label), new=after.get(label)) for label in labels)
 
@@ -60,13 +60,14 @@ def _unequal(old: object, new: object) -> bool:
     return type(old) is not type(new) or old != new
 
 
-def _leaves(value: Any, label: str) -> Iterator[tuple[str, object]]:
+def leaves(value: Any, label: str = "") -> Iterator[tuple[str, object]]:
+    """Yield each labelled input of a document."""
     if isinstance(value, Mapping) and value:
         for name, item in value.items():
-            yield from _leaves(item, f"{label}.{name}" if label else str(name))
+            yield from leaves(item, f"{label}.{name}" if label else str(name))
     elif isinstance(value, (list, tuple)) and value:
         for index, item in enumerate(value):
-            yield from _leaves(item, f"{label}.{index}")
+            yield from leaves(item, f"{label}.{index}")
     else:
         yield label, list(value) if isinstance(value, tuple) else value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
@@ -36,6 +36,7 @@ class Memory:
         self._limit = limit_bytes
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._lock = threading.RLock()
+        self._working: dict[str, tuple[threading.Lock, int]] = {}
 
     def get(self, key: str) -> Entry | None:
         with self._lock:
@@ -61,8 +62,22 @@ class Memory:
             found = [(key, record_of(entry)) for key, entry in self._entries.items()]
         return iter(found)
 
-    def alone(self, key: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Let one thread at a time work on a key."""
+        with self._lock:
+            lock, waiting = self._working.get(key, (threading.Lock(), 0))
+            self._working[key] = (lock, waiting + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                lock, waiting = self._working[key]
+                if waiting == 1:
+                    del self._working[key]
+                else:
+                    self._working[key] = (lock, waiting - 1)
 
     def note(self, what: str, key: str) -> None:
         """Count nothing: a process knows its own hits."""
@@ -102,10 +117,17 @@ class Layered:
                     yield key, record
 
     def alone(self, key: str) -> AbstractContextManager[None]:
-        """The first layer that other processes share decides who waits."""
-        shared = next((layer for layer in self.layers if layer.name == "disk"), None)
-        return nullcontext() if shared is None else shared.alone(key)
+        """The last layer that lets one work at a time decides: the disk, which other processes share, before memory."""
+        locking = [layer for layer in self.layers if layer.name in ("memory", "disk")]
+        return locking[-1].alone(key) if locking else nullcontext()
 
     def note(self, what: str, key: str) -> None:
         for layer in self.layers:
             layer.note(what, key)
+
+    def finish(self) -> None:
+        """Wait for what layers still do in the background."""
+        for layer in self.layers:
+            finish = getattr(layer, "finish", None)
+            if finish is not None:
+                finish()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stowplan.cache import actions
 from stowplan.cache.entry import Damaged, Entry, Record, decode, encode, record_of
-from stowplan.cache.files import sha256
+from stowplan.cache.files import make_private, sha256
 from stowplan.cache.http import Server, Unreachable, exchange
 from stowplan.errors import UsageError
 
@@ -169,7 +169,7 @@ class Remote:
             self._off = True
         self.report(f"the remote cache {self.server.title} is left alone for {REST_SECONDS} s: {why}")
         with suppress(OSError):
-            self._broken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._broken.parent)
             self._broken.write_text(self.server.title)
 
     def _is_resting(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from stowplan.cache import journal
 from stowplan.cache.directory import cache_directory
 from stowplan.cache.entry import Damaged, Entry, Record, decode, encode, record_of
-from stowplan.cache.files import is_digest, sha256, walk, write_durably
+from stowplan.cache.files import is_digest, make_private, sha256, walk, write_durably
 from stowplan.cache.locks import held
 
 LAYOUT = "v1"
@@ -62,7 +62,7 @@ class Store:
         record = record_of(entry)
         data = encode(record)
         try:
-            self._make_folder()
+            make_private(self.folder / "locks")
             # Shared: a sweep that removes files without a record waits until no writer is between file and record.
             with held(self.writers, shared=True, leave=True):
                 for name, (digest, _) in record.files.items():
@@ -128,14 +128,9 @@ class Store:
             yield
             return
         with suppress(OSError):
-            self._make_folder()
+            make_private(self.folder / "locks")
         with held(self.lock_path(key), wait_seconds=wait_seconds):
             yield
-
-    def _make_folder(self) -> None:
-        """Make the folders for their owner alone; `mkdir` gives its mode to the last one only."""
-        for folder in (self.folder.parent.parent, self.folder.parent, self.folder, self.folder / "locks"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _read(self, path: Path) -> bytes | None:
         """Return a file's bytes, None when it is not there. Raises `Damaged` when it cannot be read."""

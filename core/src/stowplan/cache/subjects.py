@@ -46,6 +46,13 @@ def recalled(folder: Path) -> Iterator[Subject]:
             yield found
 
 
+def forget(folder: Path) -> None:
+    """Remove what is known of all outputs."""
+    for path in walk(folder / "subjects"):
+        with suppress(OSError):
+            path.unlink()
+
+
 def compared(before: Subject | None, document: Document) -> tuple[str, ...]:
     """Return why an output is made again, one line for each input that differs; empty when none does."""
     if before is None:

@@ -33,25 +33,37 @@ def note(line: str) -> None:
     print(f"Note: {safe(line)}", file=sys.stderr)
 
 
-def open_store(arguments: argparse.Namespace) -> Store:
-    """Return the cache on disk. The folder asked for also holds what plugins keep, so it is told to everyone."""
-    from stowplan.cache.store import Store
+def choose_folder(arguments: argparse.Namespace) -> None:
+    """Tell this process and those it starts which folder to use; plugins keep things there, too."""
+    from stowplan.cache.upkeep import limit_bytes
 
     if arguments.cache_dir:
         os.environ["STOWPLAN_CACHE_DIR"] = str(Path(arguments.cache_dir).absolute())
+    limit_bytes()  # refuses a limit that is no size before any work is done
+
+
+def open_store(arguments: argparse.Namespace) -> Store:
+    """Return the cache on disk."""
+    from stowplan.cache.store import Store
+
+    choose_folder(arguments)
     return Store(read_only=read_only(arguments), report=note)
 
 
-def open_cache(arguments: argparse.Namespace, store: Store) -> Layered:
+def open_cache(store: Store) -> Layered:
     """Return the disk, and behind it the team's cache where STOWPLAN_REMOTE_CACHE names one. Raises `UsageError`."""
     from stowplan.cache.layers import Layered
 
-    layers: list[Layer] = [store]
-    if os.environ.get("STOWPLAN_REMOTE_CACHE"):
-        from stowplan.cache.remote import Remote
+    return Layered([store, *remote_layer(store)])
 
-        layers.append(Remote.from_environment(os.environ, store.folder, report=note))
-    return Layered(layers)
+
+def remote_layer(store: Store) -> list[Layer]:
+    """Return the team's cache, or none. Raises `UsageError` for an address that is none."""
+    if not os.environ.get("STOWPLAN_REMOTE_CACHE"):
+        return []
+    from stowplan.cache.remote import Remote
+
+    return [Remote.from_environment(os.environ, store.folder, report=note)]
 
 
 def read_only(arguments: argparse.Namespace) -> bool:

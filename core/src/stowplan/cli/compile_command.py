@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stowplan.build.artifact import PLAN, Artifact
+from stowplan.build.artifact import Artifact
 from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stowplan.build.facts import Facts
     from stowplan.build.incremental import Inputs
     from stowplan.build.telemetry import Telemetry
+    from stowplan.cache.layers import Layered
     from stowplan.cache.store import Store
-    from stowplan.flow.plan import Plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         with ExitStack() as stack:
             telemetry = _telemetry(arguments, stack)
             with working(f"compiling {safe(arguments.model.name)}"):
-                artifact, plan = _compiled(arguments, request, store, telemetry)
-                files = {output: artifact.data, **_drawn(plot, plan)}
+                artifact = _compiled(arguments, request, store, telemetry)
+                files = {output: artifact.data, **_drawn(plot, artifact)}
         write_files(files)
     except DoesNotFit as err:
         return _does_not_fit(err, arguments.json)
@@ -89,39 +89,34 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(
-    arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry
-) -> tuple[Artifact, Plan | None]:
-    """Return what was compiled, and for `--plot` the plan in memory as well."""
-    if arguments.no_cache:
-        return _uncached(request, telemetry)
+def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry) -> Artifact:
+    from stowplan.build.incremental import compile_incremental
+
+    cache = None if arguments.no_cache else open_cache(store)
+    artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+    if arguments.plot is not None and artifact.plan is None:
+        artifact = _with_plan(request, cache, artifact, telemetry)
+    if cache is not None:
+        cache.finish()
+    return artifact
+
+
+def _with_plan(request: CompileRequest, cache: Layered | None, artifact: Artifact, telemetry: Telemetry) -> Artifact:
+    """Return an artifact that holds its plan in memory: from the schedule in the cache, else compiled anew."""
     from stowplan.build.incremental import compile_incremental, plan_again
 
-    cache = open_cache(arguments, store)
-    artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
-    if arguments.plot is None:
-        return artifact, None
-    plan = plan_again(request, cache, artifact)
-    return (artifact, plan) if plan else _uncached(request, telemetry)
+    plan = None if cache is None else plan_again(request, cache, artifact)
+    if plan is None:
+        return compile_incremental(request, cache, telemetry=telemetry, recache=True)
+    return replace(artifact, plan=plan)
 
 
-def _uncached(request: CompileRequest, telemetry: Telemetry) -> tuple[Artifact, Plan]:
-    from stowplan.build.causes import compile_explaining
-    from stowplan.build.codec import facts_document
-    from stowplan.build.pipeline import Session
-
-    result = compile_explaining(Session(request, telemetry=telemetry))
-    meta = {"facts": facts_document(result.facts), "diagnostics": []}
-    artifact = Artifact(key="", document={}, files={PLAN: result.data}, metadata=meta, cache="off")
-    return artifact, result.plan
-
-
-def _drawn(plot: Path | None, plan: Plan | None) -> dict[Path, bytes]:
-    if plot is None or plan is None:
+def _drawn(plot: Path | None, artifact: Artifact) -> dict[Path, bytes]:
+    if plot is None or artifact.plan is None:
         return {}
     from stowplan.build.map_plot import plan_svg
 
-    return {plot: plan_svg(plan).encode()}
+    return {plot: plan_svg(artifact.plan).encode()}
 
 
 def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:

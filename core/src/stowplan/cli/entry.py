@@ -22,6 +22,8 @@ COMMANDS = {
     "run": ("run_command", "run a plan here, exactly as the device will"),
     "accelerate": ("accelerate_command", "what an accelerator really takes of a model"),
     "profile": ("profile_command", "where a model's time goes, operator by operator"),
+    "build": ("build_command", "every model and target of a project; only what changed"),
+    "cache": ("cache_command", "what the cache holds, and what an output was made from"),
     "plugins": ("plugins_command", "what is installed, and whether it works"),
 }
 GARBAGE_THRESHOLD = 50_000

@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from stowplan.cache.files import identity, is_settled
+from stowplan.cache.files import identity, is_settled, make_private
 from stowplan.cli import warm
 from stowplan.plugins.discovery import search_path
 
@@ -39,7 +39,7 @@ def leave_note(
     try:
         lines = [_file(path, digest) for path, digest in files.items()]
         lines.append(b"output " + _file(*output))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private(Path(folder))
         name = sha256(listing).hexdigest()
         if not os.path.exists(os.path.join(folder, f"tools-{name}")):
             _forget_old(Path(folder))

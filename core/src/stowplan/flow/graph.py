@@ -106,6 +106,20 @@ class Signature:
 
 
 @dataclass(frozen=True, kw_only=True)
+class State:
+    """What one run leaves to the next: it reads `before` and makes `after`, two tensors of the same size.
+
+    `initial` is the SHA-256 in `Graph.constants` of what the first run reads. `before` is among the graph's inputs,
+    and both are among its outputs: nothing else may lie where `before` does until `after` has been copied there.
+    """
+
+    name: str
+    before: int
+    after: int
+    initial: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """Operators in an order in which each input exists before it is read; `inputs` and `outputs` are tensor indices.
 
@@ -120,6 +134,22 @@ class Graph:
     constants: Mapping[str, bytes] = field(repr=False)
     signatures: tuple[Signature, ...] = ()
     notes: tuple[str, ...] = ()
+    states: tuple[State, ...] = ()
+
+    @property
+    def state_tensors(self) -> tuple[int, ...]:
+        """The tensors among inputs and outputs that no user sees."""
+        return tuple(t for state in self.states for t in (state.before, state.after))
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The inputs that the user gives."""
+        return tuple(t for t in self.inputs if t not in self.state_tensors)
+
+    @property
+    def exits(self) -> tuple[int, ...]:
+        """The outputs that the user gets."""
+        return tuple(t for t in self.outputs if t not in self.state_tensors)
 
     def constant_bytes(self, tensor: int) -> bytes:
         """Return the bytes of a constant tensor, little-endian, in its shape's row-major order."""
@@ -170,5 +200,6 @@ class Graph:
             [describe_operator(operator) for operator in self.operators],
             list(map(numbers.get, self.inputs)),
             list(map(numbers.get, self.outputs)),
+            *([[[numbers.get(s.before), numbers.get(s.after), s.initial] for s in self.states]] if self.states else []),
             [[s.key, [(n, numbers.get(t)) for n, t in (*s.inputs, *s.outputs)]] for s in self.signatures],
         ]

@@ -262,6 +262,29 @@ KINDS: Mapping[str, Kind] = {
             attributes=("stride_h", "stride_w", "pad_top", "pad_left", "activation"),
         ),
         Kind(
+            name="svdf_state",
+            inputs="x[B,I] w[F,I] s[B,F*M]",
+            output="t[B,F*M]",
+            formula="t[b,f*M+m] = s[b,f*M+m+1] for m < M-1; t[b,f*M+M-1] = sum over i of w[f,i] * x[b,i]",
+            attributes=("memory",),
+        ),
+        Kind(
+            name="svdf_output",
+            inputs="s[B,F*M] w[F,M] b[F/rank]?",
+            output="y[B,F/rank]",
+            formula="y[b,o] = b[o] + sum over the rank filters f of o, and over m, of w[f,m] * s[b,f*M+m]",
+            attributes=("rank",),
+        ),
+        Kind(
+            name="lstm",
+            inputs="x[B,T,I] h[B,O] c[B,O], then of each gate (input, forget, cell, output) w[O,I], r[O,O], b[O]",
+            output="y[B*T*O + B*O] (the outputs of all steps, then the bytes of the last cell)",
+            formula="per step g = w x + r h + b; c = sigmoid(g_f) * c + sigmoid(g_i) * tanh(g_c), limited to +-clip; "
+            "h = sigmoid(g_o) * tanh(c)",
+            attributes=("clip",),
+        ),
+        Kind(name="bitcast", inputs="x", output="y", formula="the same bytes as another type"),
+        Kind(
             name="batch_matmul",
             inputs="x[...,M,K] y[...,K,N]",
             output="z[...,M,N] (leading axes broadcast)",

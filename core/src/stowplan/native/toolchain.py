@@ -28,7 +28,7 @@ def find_compiler() -> Compiler:
     """
     chosen = os.environ.get("CC", "").strip()
     if chosen:
-        return _named(chosen)
+        return named_compiler(chosen)
     for name in ("cc", "gcc", "clang"):
         path = shutil.which(name)
         if path is not None:
@@ -45,7 +45,8 @@ def library_suffix() -> str:
     return {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 
-def _named(chosen: str) -> Compiler:
+def named_compiler(chosen: str) -> Compiler:
+    """Return the compiler of a command line such as `clang --target=armv7m-none-eabi`. Raises `RuntimeFailure`."""
     import shlex
 
     try:

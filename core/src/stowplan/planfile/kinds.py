@@ -68,6 +68,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
     kind.name: kind
     for kind in (
         _kind("copy", 1, "output bytes are the input's bytes, in order, whatever the rows of either"),
+        _kind("receive", 200, "no kernel: the next rows of a streamed input arrive from outside", "input"),
         _kind("conv_2d_s8", 2, "convolution, int8; weights [O,KH,KW,I]",
               *_WINDOW, *_DILATION, "input_zero_point", *_FILTER_S8),
         _kind("conv_2d_f32", 3, "convolution, float32", *_WINDOW, *_DILATION, *_FILTER_F32),
@@ -165,6 +166,27 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "b_multiplier", "b_shift", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
         _kind("mul_int", 53, "product with broadcast, int16", *_BROADCAST,
               "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
-        _kind("receive", 200, "no kernel: the next rows of a streamed input arrive from outside", "input"),
+        _kind("softmax_s16", 54,
+              "softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x)",
+              "depth", "input_bytes", "multiplier", "shift", "exp:const", "inverse:const"),
+        _kind("softmax_s8_s16", 55, "softmax_s8, but to int16 of scale 1/65536 and zero point -32768",
+              "depth", "multiplier", "shift", "diff_min"),
+        _kind("svdf_state", 56,
+              "each of `filters` memories moved on by one, with the newest entry from weights [filters,features]",
+              "features", "filters", "memory", "state_bytes", "input_zero_point", "multiplier", "shift",
+              "weights:const"),
+        _kind("svdf_output", 57,
+              "memories times weights [filters,memory], the sum of `rank` filters for each output",
+              "filters", "memory", "rank", "state_bytes", "output_zero_point", "multiplier", "shift", "weights:const",
+              "bias:const"),
+        _kind("lstm_s8", 58,
+              "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates are in the "
+              "order input, forget, cell, output; `sigmoid` holds 256 uint16",
+              "batches", "steps", "features", "outputs", "input_zero_point", "hidden_zero_point", "clip",
+              "cell_multiplier", "cell_shift", "forget_multiplier", "forget_shift", "input_multiplier", "input_shift",
+              "hidden_multiplier", "hidden_shift", "x_weights:const", "h_weights:const", "bias:const",
+              "gate_factors:const", "sigmoid:const"),
+        _kind("lstm_f32", 59, "long short-term memory, float32: all outputs, then the cell",
+              "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const", "bias:const"),
     )
 }  # fmt: skip

@@ -22,8 +22,9 @@ FLAG_XIP = 1
 FLAG_PROVEN = 2
 FLAG_NAMES = 4
 FLAG_COMPRESSED = 8
-FLAG_STREAMED = 16
-KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STREAMED
+FLAG_STATE = 16
+FLAG_STREAMED = 32
+KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED
 
 MAX_STREAMED_INPUTS = 32
 """Only the first so many inputs of a plan can be streamed: readers keep them in the bits of one word."""
@@ -112,11 +113,7 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    (
-        "flags",
-        "u32",
-        "1 weights read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 inputs streamed",
-    ),
+    ("flags", "u32", "1 weights in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state, 32 streamed"),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),
@@ -215,17 +212,27 @@ PORT = _record(
     ("buffer", "u16", "index into buffers; its tensor may be another one with the same bytes (a view)"),
 )
 
-RECORDS = (HEADER, SECTION, TENSOR, BUFFER, NODE, FIRING, STAGE, CONSTANT, BLOCK, PORT)
+STATE = _record(
+    "state",
+    "What a run leaves to the next: at its end the bytes of one buffer go to another, where the next run reads them.",
+    ("before", "u16", "buffer that a run reads; contiguous"),
+    ("after", "u16", "buffer that a run fills; contiguous, and as large"),
+    ("initial", "u32", "what the first run reads, a constant outside all blocks; 4294967295 for zeros"),
+)
+
+RECORDS = (HEADER, SECTION, TENSOR, BUFFER, NODE, FIRING, STAGE, CONSTANT, BLOCK, PORT, STATE)
 
 SECTION_KINDS: Mapping[str, int] = {
     "tensors": 1, "dims": 2, "buffers": 3, "row_offsets": 4, "nodes": 5, "operands": 6, "params": 7, "firings": 8,
-    "stages": 9, "constants": 10, "blocks": 11, "ports": 12, "strings": 13, "weights": 14, "provenance": 15,
+    "stages": 9, "constants": 10, "blocks": 11, "ports": 12, "strings": 13, "weights": 14, "provenance": 15, "states": 16,
 }  # fmt: skip
 """Sections by number. dims, row_offsets: u32; operands: u16 (buffer indices); params: i32;
 strings: UTF-8, each ended by a zero byte, offset 0 is the empty string; provenance: JSON that no runtime reads."""
+OPTIONAL_SECTIONS = frozenset({"states"})
+"""Left out where there is nothing to say."""
 ELEMENT_BYTES: Mapping[str, int] = {
     "tensors": TENSOR.size_bytes, "dims": 4, "buffers": BUFFER.size_bytes, "row_offsets": 4, "nodes": NODE.size_bytes,
     "operands": 2, "params": 4, "firings": FIRING.size_bytes, "stages": STAGE.size_bytes,
     "constants": CONSTANT.size_bytes, "blocks": BLOCK.size_bytes, "ports": PORT.size_bytes, "strings": 1, "weights": 1,
-    "provenance": 1,
+    "provenance": 1, "states": STATE.size_bytes,
 }  # fmt: skip

@@ -86,7 +86,7 @@ class PlanView:
     def records(self, section: str) -> list[dict[str, int]]:
         """Return a section of records, each a mapping from field to number (float for a scale)."""
         record = _RECORDS[section]
-        start, _, count = self.sections[section]
+        start, _, count = self.sections.get(section, (0, 0, 0))
         return [record.unpack(self.data, start + i * record.size_bytes) for i in range(count)]  # type: ignore[misc]
 
     def words(self, section: str) -> tuple[int, ...]:
@@ -158,6 +158,7 @@ class PlanView:
 _RECORDS = {
     "tensors": layout.TENSOR, "buffers": layout.BUFFER, "nodes": layout.NODE, "firings": layout.FIRING,
     "stages": layout.STAGE, "constants": layout.CONSTANT, "blocks": layout.BLOCK, "ports": layout.PORT,
+    "states": layout.STATE,
 }  # fmt: skip
 _WORDS = {"dims": "I", "row_offsets": "I", "operands": "H", "params": "i"}
 
@@ -198,7 +199,7 @@ def _sections(data: bytes, header: Mapping[str, int | bytes], name: str) -> dict
             raise PlanError(f"{name}: the plan is damaged: section {kind} lies outside the file")
         if key:
             found[key] = (offset, size, items)
-    missing = sorted(set(layout.SECTION_KINDS) - set(found))
+    missing = sorted(set(layout.SECTION_KINDS) - layout.OPTIONAL_SECTIONS - set(found))
     if missing:
         raise PlanError(f"{name}: the plan is damaged: it has no section {missing[0]}")
     return found

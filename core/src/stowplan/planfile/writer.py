@@ -55,7 +55,9 @@ class _Writer:
         self._check_streamed()
         self._number_blocks()
         interface = set(self.plan.graph.inputs) | set(self.plan.graph.outputs)
-        ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in schedule.interface)
+        inner = set(self.plan.graph.state_tensors)
+        outer = [(t, b) for t, b in schedule.interface if t not in inner]
+        ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in outer)
         arriving = {node.output for node in schedule.nodes if node.is_arrival}
         contiguous = {b for t, b in schedule.interface if t in interface} - arriving
         for index, buffer in enumerate(schedule.buffers):
@@ -63,6 +65,7 @@ class _Writer:
         for index in range(len(schedule.nodes)):
             self._node(index)
         name = self._string(self.plan.graph.name)
+        states = self._states()
         blocks, weights = self._packed()
         sections = {
             "tensors": bytes(self.tensors),
@@ -81,12 +84,14 @@ class _Writer:
             "weights": weights,
             "provenance": json.dumps(self.plan.provenance, sort_keys=True, separators=(",", ":")).encode(),
         }
+        if states:
+            sections["states"] = states
         return self._assemble(sections, name)
 
     def _check_streamed(self) -> None:
         graph, most = self.plan.graph, layout.MAX_STREAMED_INPUTS
         for tensor in self.plan.schedule.streamed:
-            if graph.inputs.index(tensor) >= most:
+            if graph.entries.index(tensor) >= most:
                 raise PlanError(
                     f"{graph.name}: input {graph.tensors[tensor].name} cannot be streamed: it is not among the first "
                     f"{most} inputs, and a plan cannot mark others"
@@ -112,6 +117,7 @@ class _Writer:
             + layout.FLAG_PROVEN * plan.proven
             + layout.FLAG_NAMES * plan.keep_names
             + layout.FLAG_COMPRESSED * bool(plan.blocks)
+            + layout.FLAG_STATE * bool(plan.graph.states)
             + layout.FLAG_STREAMED * bool(schedule.streamed)
         )
         slow_bytes = schedule.pool_bytes[1] if len(schedule.pool_bytes) > 1 else 0
@@ -119,7 +125,7 @@ class _Writer:
             layout.MAGIC, layout.VERSION_MAJOR, layout.VERSION_MINOR, flags, file_bytes, bytes(32),
             bytes.fromhex(plan.model_digest), bytes.fromhex(schedule.graph_digest), section_count,
             schedule.target.fast.alignment_bytes, schedule.pool_bytes[0], slow_bytes, schedule.weights_reserved_bytes,
-            len(plan.graph.inputs), len(plan.graph.outputs), name, 0,
+            len(plan.graph.entries), len(plan.graph.exits), name, 0,
         )  # fmt: skip
 
     def _string(self, text: str) -> int:
@@ -228,6 +234,16 @@ class _Writer:
             self.constants[key] = len(self.constants)
             self.constant_records += layout.CONSTANT.pack(pool.add(data), len(data), block)
         return self.constants[key]
+
+    def _states(self) -> bytes:
+        """Pairs of buffers, and what the first run finds: constants that no block holds, as none is unpacked yet."""
+        homes = dict(self.plan.schedule.interface)
+        records = bytearray()
+        for state in self.plan.graph.states:
+            data = self.plan.graph.constants[state.initial]
+            number = self._constant(data, stage=-1) if any(data) else layout.NOTHING_32
+            records += layout.STATE.pack(homes[state.before], homes[state.after], number)
+        return bytes(records)
 
     def _packed(self) -> tuple[bytes, bytes]:
         records, weights = bytearray(), bytearray(self.weights.bytes())

@@ -18,7 +18,7 @@ from stowplan_backend_c.amalgam import amalgamate, pruned
 ABI = 1
 """Goes up when code written against a generated header would have to change."""
 FORMATS = ("core", "app")
-WHOLE_NUMBERS, STREAMING_NUMBERS = 16, 22
+WHOLE_NUMBERS, STREAMING_NUMBERS = 18, 24
 """32-bit words in the runtime's structures beside their pointers; the compiler of the source checks that."""
 MAX_NAME = 64
 TEMPLATES = Path(__file__).parent / "templates"

@@ -20,7 +20,7 @@ MAX_ARENA_BYTES = 2**30
 """More than any plan for a small device needs; a hostile file must not make this machine run out of memory."""
 
 
-MORE = 23
+MORE = 24
 """The status of the runtime that says: rows are needed."""
 
 
@@ -73,6 +73,8 @@ class HostCompiled:
             raise RuntimeFailure(f"the plan needs {needed} bytes of memory, {MAX_ARENA_BYTES} are the most to run here")
         self._fast = AlignedBytes(view.fast_bytes, "fast arena")
         self._slow = AlignedBytes(view.slow_bytes, "slow arena")
+        self._keeps_state = bool(view.records("states"))
+        self._fill()
         self._context = self._bound()
         self._row = AlignedBytes(max((port.row_bytes for port in self.inputs), default=0), "row that is pushed")
 
@@ -83,8 +85,8 @@ class HostCompiled:
         if not self._open:
             raise RuntimeFailure("this compiled model was closed")
         self._check_inputs(inputs)
-        self._fast.fill(self._poison)
-        self._slow.fill(self._poison)
+        if not self._keeps_state:
+            self._fill()
         library, given = self._runtime.library, [bytes(data) for data in inputs]
         for index, (port, data) in enumerate(zip(self.inputs, given, strict=True)):
             if not port.streamed:
@@ -106,6 +108,11 @@ class HostCompiled:
             slow_read_bytes=library.stow_host_slow_read_bytes(self._context),
             slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
         )
+
+    def _fill(self) -> None:
+        """Make memory that is read before it is written show; a model's state, once set, must not be touched."""
+        self._fast.fill(self._poison)
+        self._slow.fill(self._poison)
 
     def _push(self, inputs: Sequence[bytes]) -> int:
         """Run with rows that come one at a time, of the input that the plan waits for; return the last status.

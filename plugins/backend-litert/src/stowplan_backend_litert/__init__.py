@@ -24,9 +24,9 @@ if TYPE_CHECKING:
         SourceOptions,
     )
     from stowplan_backend_litert.compiled import CompiledModel as CompiledModel
-    from stowplan_backend_litert.environment import Environment as Environment
-    from stowplan_backend_litert.environment import environment as environment
-    from stowplan_backend_litert.environment import platform_support as platform_support
+    from stowplan_backend_litert.environments import Environment as Environment
+    from stowplan_backend_litert.environments import environment as environment
+    from stowplan_backend_litert.environments import platform_support as platform_support
     from stowplan_backend_litert.isolated import Isolated as Isolated
     from stowplan_backend_litert.library import available as available
     from stowplan_backend_litert.modelfile import signatures as signatures
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
-    "CompiledModel": "compiled", "Environment": "environment", "environment": "environment",
-    "platform_support": "environment", "available": "library", "signatures": "modelfile", "Isolated": "isolated",
+    "CompiledModel": "compiled", "Environment": "environments", "environment": "environments",
+    "platform_support": "environments", "available": "library", "signatures": "modelfile", "Isolated": "isolated",
     "Server": "server", "Client": "server",
 }  # fmt: skip
 __all__ = ["Client", "CompiledModel", "Environment", "Isolated", "Server", "available", "environment",
@@ -71,7 +71,7 @@ class LiteRtBackend:
         return Availability(ok=True)
 
     def accelerators(self) -> tuple[str, ...]:
-        from stowplan_backend_litert.environment import Environment
+        from stowplan_backend_litert.environments import Environment
 
         with Environment() as env:
             return tuple(accelerator.kind for accelerator in env.accelerators())

@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from stowplan.plugins.kinds import Acceleration, Share
 from stowplan_backend_litert.engine import Engine, Job
-from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import STATUS, CompileFailedError
 from stowplan_backend_litert.modelfile import ModelFile
 from stowplan_backend_litert.options import CompileOptions
@@ -25,8 +25,9 @@ _GPU_DEVICE = re.compile(r"Selected adapter: (.+?)(?:, arch|$)", re.MULTILINE)
 _NPU_COUNT = re.compile(r"[Pp]artitioned subgraph<\d+>, selected (\d+) ops.*?resulted in (\d+) partitions")
 _NPU_APPLIED = re.compile(r"[1-9]\d* compiler plugins were applied successfully")
 _NPU_DEVICE = re.compile(r"OpenVINO device: (\S+)")
-_NOT_LOADED = re.compile(r'Cannot load library "([^"]+)"')
+_NOT_LOADED = re.compile(r'Cannot load library "([^"]+)"|(\S+\.so[\w.]*): cannot open shared object file')
 _devices: dict[str, str] = {}
+INTEL = "openvino==2026.3.1"
 _MISSING = {
     "npu": "no NPU library could be loaded",
     "gpu": "no GPU library could be loaded",
@@ -179,13 +180,8 @@ def _acceleration(asked: Sequence[str], used: str, shares: list[Share], operator
 
 
 def _why_missing(env: Environment, kind: str) -> str:
-    text = env.log(kind)
-    failed = re.search(r"(\S+\.so\S*): cannot open shared object file", text)
-    if failed and kind == "npu":
-        return f"{_MISSING[kind]}: {failed[1]} is missing; install what the vendor's plugin needs"
-    if kind == "npu":
-        return f"{_MISSING[kind]} (Intel: pip install openvino==2026.3.1; others: the vendor's SDK)"
-    return _MISSING[kind]
+    failed = _NOT_LOADED.search(env.log(kind))
+    return f"{_MISSING[kind]}: {failed[1] or failed[2]} is missing" if failed else _MISSING[kind]
 
 
 def _reason(err: CompileFailedError) -> str:
@@ -197,7 +193,9 @@ def _reason(err: CompileFailedError) -> str:
 
 def _shortened(errors: Sequence[str]) -> str:
     """Return the errors that say most, without folders and places in the source."""
-    missing = next((match[1] for match in map(_NOT_LOADED.search, errors) if match), "")
+    missing = next((match[1] or match[2] for match in map(_NOT_LOADED.search, errors) if match), "")
     if missing:
-        return f"its compiler cannot load {PurePath(missing).name}: install the vendor's driver and kit"
+        return (
+            f"its compiler cannot load {PurePath(missing).name}: install the vendor's driver and kit (Intel: {INTEL})"
+        )
     return "; ".join(re.sub(r"(?<![:/\w])(?:/[^/\s:\"']+)+/", "", error) for error in errors[:3])

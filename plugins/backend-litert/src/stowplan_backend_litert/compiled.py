@@ -18,7 +18,7 @@ from stowplan_backend_litert import layouts
 from stowplan_backend_litert.acceleration import Choice, choose
 from stowplan_backend_litert.arrays import arranged, flat, to_array, writable
 from stowplan_backend_litert.calls import ask, call, destroy
-from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import CancelledError, ClosedError, InputError, OptionError, TimedOutError
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions

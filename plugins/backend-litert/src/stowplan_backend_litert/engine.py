@@ -9,7 +9,7 @@ from functools import partial
 
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.calls import ask, c_library, call, destroy, failure, take_text
-from stowplan_backend_litert.environment import set_log_level, silence
+from stowplan_backend_litert.environments import set_log_level, silence
 from stowplan_backend_litert.errors import CancelledError, CompileFailedError, LiteRtError, RunFailedError
 from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import ModelFile, Signature

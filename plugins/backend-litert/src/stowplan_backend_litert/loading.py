@@ -7,7 +7,7 @@ from typing import Any
 from stowplan.flow.model import Model
 from stowplan.plugins.kinds import Accelerated, LoadOptions
 from stowplan_backend_litert.compiled import CompiledModel
-from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.environments import Environment
 
 
 def load_model(model: Model, options: LoadOptions) -> Accelerated:

@@ -13,9 +13,10 @@ from pathlib import Path
 from stowplan.errors import ModelError
 from stowplan.flow.model import MAX_MODEL_BYTES, Model
 from stowplan_backend_litert.calls import ask, ask_text, destroy
-from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import LiteRtError, ModelRefusedError, OptionError
 from stowplan_backend_litert.quiet import captured
+from stowplan_backend_litert.vetting import vet
 
 IDENTIFIER = b"TFL3"
 MOST_SIGNATURES = 4096
@@ -114,4 +115,9 @@ def _open(env: int, name: str, data: bytes) -> int:
         handle: int = ask("CreateModelFromBuffer", env, data, len(data))
     except LiteRtError as err:
         raise ModelRefusedError(f"{name}: LiteRT refuses it: {err}; export it again", status=err.status) from err
+    try:
+        vet(name, data)
+    except ModelRefusedError:
+        destroy("Model", handle)
+        raise
     return handle

@@ -18,7 +18,7 @@ _lock = threading.RLock()
 MOST_BYTES = 1 << 20
 _OURS = re.compile(
     r"(?:(?:VERBOSE|INFO|WARNING|ERROR|FATAL|Warning|Error|<Unknown severity>): |[IWEF]\d{4} |=== |third_party/|"
-    r"Exception from |VCL |Cannot load library|CMD|    at |\s*$)"
+    r"Exception from |    at |└ |\s*$)"
 )
 """How lines begin that come from LiteRT, WebGPU, Vulkan or a vendor's plugin."""
 
@@ -33,14 +33,15 @@ class Captured:
 
     def errors(self) -> list[str]:
         """Return what the lines say that report a failure, without severities and places in the source."""
-        found = []
-        for line in self.text.splitlines():
-            match = re.match(
-                r"(?:ERROR|Error): (?:\[[^]]*\] )?(.+)|E\d{4} \S+ +\d+ [^\]]*\] (.+)|(Cannot load .+)", line
-            )
-            if match:
+        found: list[str] = []
+        for line, inside in _marked(self.text):
+            match = re.match(r"(?:ERROR|Error): (?:\[[^]]*\] )?(.+)|E\d{4} \S+ +\d+ [^\]]*\] (.+)|└ (.+)", line)
+            if match and not line.endswith("Plugin errs:") and "Plugin errs:" not in line:
                 found.append(next(part for part in match.groups() if part).strip())
-        return list(dict.fromkeys(found))
+            elif inside and line.strip() and not line.startswith("Exception from "):
+                found.append(line.strip())  # the last lines of an exception say what it is about
+        told = [line for line in found if not line.startswith("Exception ")]
+        return list(dict.fromkeys(told or found))
 
 
 @contextmanager
@@ -69,8 +70,20 @@ def captured() -> Iterator[Captured]:
                 _pass_on(result.text)
 
 
+def _marked(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line, and whether it belongs to an exception that a line before it began to tell."""
+    inside = False
+    for line in text.splitlines():
+        ours = bool(_OURS.match(line))
+        if ours and line.strip() and not line.startswith("Exception from "):
+            inside = "Exception" in line
+            yield line, False
+        else:
+            yield line, inside
+
+
 def _pass_on(text: str) -> None:
-    foreign = [line for line in text.splitlines(keepends=True) if not _OURS.match(line)]
+    foreign = [f"{line}\n" for line, inside in _marked(text) if not inside and not _OURS.match(line)]
     if foreign:
         with suppress(OSError):
             os.write(2, "".join(foreign).encode())

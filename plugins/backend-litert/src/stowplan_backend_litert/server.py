@@ -167,12 +167,7 @@ class Server:
         with self._queue.turn(limit, cancel):
             waited = time.perf_counter() - start
             left = None if limit is None else max(limit - waited, 0.001)
-            model = self._alive()
-            try:
-                return model.run(inputs, timeout=left, cancel=cancel), waited
-            finally:
-                if not model.alive:
-                    self._deaths.append(time.monotonic())
+            return self._alive().run(inputs, timeout=left, cancel=cancel), waited
 
     def _alive(self) -> Isolated:
         """Return the model, in a new process when the last one died; called by whoever has the turn."""
@@ -182,6 +177,7 @@ class Server:
         recent = [moment for moment in self._deaths if time.monotonic() - moment < DEATH_SECONDS]
         if len(recent) >= MOST_DEATHS:
             raise WorkerDiedError(f"the model's process died {len(recent)} times within a minute; the server gave up")
+        self._deaths.append(time.monotonic())
         self._model.close()
         self._model = self._make()
         self._counts.restarts += 1

@@ -13,7 +13,7 @@ from typing import Any
 from stowplan.flow.model import Model
 from stowplan_backend_litert import wire
 from stowplan_backend_litert.compiled import CompiledModel
-from stowplan_backend_litert.environment import Environment
+from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import LiteRtError, OptionError
 
 CALLS = ("profile", "pending_events", "summarise_profile", "profile_nodes", "reset_profile", "pause_profile",

@@ -11,14 +11,25 @@ from stowplan.flow.graph import Quantization
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
-from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_size, resolve
+from stowplan_importer_tflite.site import (
+    ANYTHING,
+    Conversion,
+    Mismatch,
+    Refusal,
+    Site,
+    Value,
+    check_activation,
+    check_size,
+    resolve,
+)
+from stowplan_importer_tflite.variables import RESOURCE_KINDS, Kept, Variables, final
 
 
 class Converted(NamedTuple):
     """`conversions` and `refusals` by operator index; `shapes` of all tensors, as computed where that was possible.
 
     Each conversion names its output. `known` are the bytes of tensors that were computed here, `added` the tensors
-    that the file does not have, numbered from the file's last one on.
+    that the file does not have, numbered from the file's last one on, `kept` what runs leave to each other.
     """
 
     conversions: Mapping[int, tuple[Conversion, ...]]
@@ -26,6 +37,7 @@ class Converted(NamedTuple):
     shapes: Sequence[tuple[int, ...]]
     known: Mapping[int, bytes]
     added: Sequence[Value]
+    kept: Sequence[Kept]
 
 
 @dataclass
@@ -33,18 +45,25 @@ class Walk:
     """What is known so far. `trusted` says that the file's shapes were made for these input shapes."""
 
     subgraph: FileSubgraph
+    subgraphs: Sequence[FileSubgraph]
     trusted: bool
     shapes: list[tuple[int, ...]]
     broken: set[int] = field(default_factory=set)
     known: dict[int, bytes] = field(default_factory=dict)
     added: list[Value] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.variables = Variables(self.subgraphs, self.new)
+
     def value(self, index: int) -> Value | None:
         if index < 0:
             return None
+        if index < len(self.subgraph.tensors) and self.subgraph.tensors[index].variable:
+            index = self.variables.tensor(index, self.subgraph.tensors[index])
         if index >= len(self.subgraph.tensors):
-            return self.added[index - len(self.subgraph.tensors)]
-        value = resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
+            value = self.added[index - len(self.subgraph.tensors)]
+        else:
+            value = resolve(index, self.subgraph.tensors[index], self.shapes[index], index in self.broken)
         data = self.known.get(index)
         return value if data is None else value._replace(data=memoryview(data))
 
@@ -66,13 +85,14 @@ class Walk:
         return value.broken and not (self.trusted and not any(self.subgraph.tensors[value.tensor].free))
 
 
-def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]]) -> Converted:
-    """Convert all operators, given the shapes of the inputs by tensor index."""
+def convert(subgraphs: Sequence[FileSubgraph], input_shapes: Mapping[int, tuple[int, ...]]) -> Converted:
+    """Convert all operators of the first subgraph, given the shapes of its inputs by tensor index."""
+    subgraph = subgraphs[0]
     written = {*subgraph.inputs, *(tensor for operator in subgraph.operators for tensor in operator.outputs)}
     # Nothing to bind in a constant, which an empty list (of axes, or a scalar's dimensions) is without having bytes.
     shapes = [input_shapes.get(i, t.bound if i in written else t.shape) for i, t in enumerate(subgraph.tensors)]
     trusted = all(shape == subgraph.tensors[i].bound for i, shape in input_shapes.items())
-    walk = Walk(subgraph=subgraph, trusted=trusted, shapes=shapes)
+    walk = Walk(subgraph=subgraph, subgraphs=subgraphs, trusted=trusted, shapes=shapes)
     conversions: dict[int, tuple[Conversion, ...]] = {}
     refusals: dict[int, str] = {}
     for index, operator in enumerate(subgraph.operators):
@@ -81,10 +101,40 @@ def convert(subgraph: FileSubgraph, input_shapes: Mapping[int, tuple[int, ...]])
         except Refusal as refusal:
             refusals[index] = str(refusal)
             walk.broken.update(operator.outputs)
-    return Converted(conversions, refusals, shapes, walk.known, walk.added)
+    for kept in walk.variables.kept.values():
+        if kept.after == kept.before:  # never changed: a constant
+            walk.known[kept.before] = kept.initial
+    return Converted(conversions, refusals, shapes, walk.known, walk.added, final(walk.variables.kept))
+
+
+def _variable(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
+    """Follow what happens to resource variables; reading one is another name for the tensor it holds."""
+    counts = {"VAR_HANDLE": (0, 1), "READ_VARIABLE": (1, 1), "ASSIGN_VARIABLE": (2, 0), "CALL_ONCE": (0, 0)}
+    if (len(operator.inputs), len(operator.outputs)) != counts[operator.kind]:
+        raise Refusal(f"{len(operator.inputs)} inputs and {len(operator.outputs)} outputs")
+    if operator.kind == "VAR_HANDLE":
+        walk.variables.handle(operator)
+    elif operator.kind == "CALL_ONCE":
+        walk.variables.once(operator)
+    elif operator.kind == "ASSIGN_VARIABLE":
+        value = walk.value(operator.inputs[1])
+        assert value is not None
+        if value.broken:
+            raise Refusal("")
+        walk.variables.assign(operator.inputs[0], value)
+    else:
+        output = walk.value(operator.outputs[0])
+        assert output is not None
+        check_activation(output, ANYTHING)
+        tensor = walk.variables.read(operator.inputs[0], output)
+        step = Conversion("reshape", (tensor,), output.shape, output=output.tensor)
+        return () if _settled(walk, step) else (step,)
+    return ()
 
 
 def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
+    if operator.kind in RESOURCE_KINDS:
+        return _variable(walk, operator)
     lowering = LOWERINGS.get(operator.kind)
     if lowering is None:
         raise Refusal("not a supported operator")
@@ -95,7 +145,14 @@ def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
         raise Refusal(f"{len(operator.outputs)} outputs where 1 is defined")
     inputs = tuple(walk.value(i) for i in operator.inputs)
     outputs = tuple(value for value in map(walk.value, operator.outputs) if value is not None)
-    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new)
+
+    def keep(position: int, value: Value) -> None:
+        index = operator.inputs[position]
+        if not (0 <= index < len(walk.subgraph.tensors) and walk.subgraph.tensors[index].variable):
+            raise Refusal(f"input {position} should keep state between runs")
+        walk.variables.change(index, value)
+
+    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new, keep)
     try:
         found = lowering(site)
         steps = tuple(_with_output(step, outputs[0]) for step in ((found,) if isinstance(found, Conversion) else found))

@@ -10,17 +10,19 @@ from stowplan_importer_tflite.binding import stated_shape
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.load import general_reasons, unique_names
 from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
+from stowplan_importer_tflite.prepare import prepare
 from stowplan_importer_tflite.schema import VERSION
 
 
 def describe(model: Model) -> Description:
     """Return the facts about the first subgraph. Raises `ModelError` when the file does not parse."""
-    file = parse(model)
+    with reading(model.name):
+        file = prepare(parse(model))
     main = file.subgraphs[0]
     names = unique_names(main)
     wrong = check_order(main)
     with reading(model.name):
-        converted = convert(main, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
+        converted = convert(file.subgraphs, {tensor: main.tensors[tensor].bound for tensor in main.inputs})
     constants = {t: main.tensors[t] for operator in main.operators for t in operator.inputs if t >= 0}
     return Description(
         format="tflite",

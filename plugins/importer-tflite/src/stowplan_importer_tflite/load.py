@@ -8,32 +8,42 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from stowplan.errors import ModelError, UnsupportedError
-from stowplan.flow.graph import ABSENT, Graph, Operator, Signature, Tensor
+from stowplan.flow.graph import ABSENT, Graph, Operator, Signature, State, Tensor
 from stowplan.flow.model import Model
 from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
+from stowplan_importer_tflite.prepare import prepare
 from stowplan_importer_tflite.site import ANYTHING, WAY_OUT, Conversion, Refusal, resolve
 
 GROUPS_SHOWN = 12
 INDICES_SHOWN = 8
-SUPPORTED = f"Supported are {', '.join(LOWERINGS)}, in int8 (per tensor or per channel) and float32"
+SUPPORTED = (
+    f"{len(LOWERINGS)} operators are supported, in int8, int16x8 and float32; stowplan inspect shows what converts"
+)
 
 
 def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """Return the model's graph; see the Importer protocol for what is raised."""
-    file = parse(model)
+    with reading(model.name):
+        file = prepare(parse(model))
     main = file.subgraphs[0]
     wrong = check_order(main)
-    if wrong and len(file.subgraphs) == 1:  # several are refused below, by name
+    if wrong:
         raise ModelError(f"{model.name}: damaged: {wrong}. Convert the model again")
     names = unique_names(main)
     binding = bind(model.name, file, names, input_shapes)
     with reading(model.name):
-        converted = convert(main, binding.shapes)
+        converted = convert(file.subgraphs, binding.shapes)
     refuse(model.name, file, converted)
     return _Assembly(main, names, converted).graph(PurePath(model.name).stem, file, binding)
+
+
+def other_entries(file: FileModel) -> list[str]:
+    """Return a note for each signature whose subgraph is not the first one."""
+    keys = [shown(signature.key) for signature in file.signatures if signature.subgraph != 0]
+    return [f"signature {key} left out: it enters another subgraph than the first" for key in keys[:INDICES_SHOWN]]
 
 
 def unique_names(subgraph: FileSubgraph) -> tuple[str, ...]:
@@ -68,9 +78,6 @@ def refuse(model_name: str, file: FileModel, converted: Converted) -> None:
 def general_reasons(file: FileModel) -> list[str]:
     """Return what is unsupported about the file as a whole."""
     reasons = []
-    if len(file.subgraphs) > 1:
-        names = ", ".join(shown(subgraph.name) for subgraph in file.subgraphs[:INDICES_SHOWN])
-        reasons.append(f"{len(file.subgraphs)} subgraphs ({names}); one would be supported")
     main = file.subgraphs[0]
     read = {tensor for operator in main.operators for tensor in operator.inputs}
     copied = [t for t in main.outputs if t in main.inputs or main.tensors[t].data is not None]
@@ -127,17 +134,37 @@ class _Assembly:
         outputs = tuple(self.output(position, operators) for position in range(len(self.subgraph.outputs)))
         # Of several outputs that are one tensor, the first is the tensor itself; signatures mean any of them.
         exits = dict(reversed(list(zip(self.subgraph.outputs, outputs, strict=True))))
+        states = self.states(operators, {*inputs, *outputs})
         signatures, stale = self.signatures(file, exits)
         return Graph(
             name=name,
             tensors=tuple(self.tensors),
             operators=tuple(operators),
-            inputs=inputs,
-            outputs=outputs,
+            inputs=(*inputs, *(state.before for state in states)),
+            outputs=(*outputs, *(t for state in states for t in (state.before, state.after))),
             constants=self.constants,
             signatures=signatures,
-            notes=(*binding.notes, *stale),
+            notes=(*binding.notes, *stale, *other_entries(file)),
+            states=states,
         )
+
+    def states(self, operators: list[Operator], taken: set[int]) -> tuple[State, ...]:
+        """Return what runs leave to each other. What is used for anything else as well gets a copy."""
+        found = []
+        befores = [self.number(kept.before) for kept in self.converted.kept]
+        taken |= set(befores)
+        produced = {tensor for operator in operators for tensor in operator.outputs}
+        for before, kept in zip(befores, self.converted.kept, strict=True):
+            after = self.number(kept.after)
+            if after in taken or after not in produced:
+                self.tensors.append(replace(self.tensors[after], name=f"{kept.name}_next", constant=None))
+                copy = len(self.tensors) - 1
+                operators.append(Operator(kind="copy", inputs=(after,), outputs=(copy,), source=f"state {kept.name}"))
+                after = copy
+            taken.add(after)
+            initial = self.digest(-1 - before - (1 << 32), memoryview(kept.initial))
+            found.append(State(name=kept.name, before=before, after=after, initial=initial))
+        return tuple(found)
 
     def signatures(self, file: FileModel, exits: Mapping[int, int]) -> tuple[tuple[Signature, ...], list[str]]:
         """Return the signatures, and a note for each that tools left behind when they changed inputs or outputs."""
@@ -159,7 +186,7 @@ class _Assembly:
 
     def live(self) -> list[tuple[int, Conversion]]:
         """Return the steps, each with its operator's index, that some output depends on."""
-        wanted = set(self.subgraph.outputs)
+        wanted = {*self.subgraph.outputs, *(kept.after for kept in self.converted.kept)}
         kept = []
         for index in reversed(range(len(self.subgraph.operators))):
             for step in reversed(self.converted.conversions[index]):
@@ -210,7 +237,8 @@ class _Assembly:
         if known is not None:
             constant = self.digest(-1 - index, memoryview(known))
         elif value.data is not None:
-            constant = self.digest(self.subgraph.tensors[index].buffer, value.data)
+            buffer = self.subgraph.tensors[index].buffer
+            constant = self.digest(buffer if buffer >= 0 else -1 - index, value.data)
         return Tensor(
             name=name, shape=value.shape, dtype=value.dtype, quantization=value.quantization, constant=constant
         )

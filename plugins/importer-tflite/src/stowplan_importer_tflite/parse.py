@@ -193,7 +193,7 @@ def _operator(table: Table, index: int, codes: Sequence[str], tensors: int) -> F
         inputs=inputs,
         outputs=outputs,
         options_type=table.integer(schema.OperatorField.OPTIONS_TYPE, "B"),
-        options=table.table(schema.OperatorField.OPTIONS),
+        options=table.table(schema.OperatorField.OPTIONS) or table.table(schema.OperatorField.OPTIONS_2),
     )
 
 

@@ -38,6 +38,7 @@ class QuantizationField:
 
 class OperatorField:
     CODE, INPUTS, OUTPUTS, OPTIONS_TYPE, OPTIONS = range(5)
+    OPTIONS_2 = 12
 
 
 class SignatureField:
@@ -93,10 +94,22 @@ class TransposeConvField:
     PADDING, STRIDE_W, STRIDE_H, ACTIVATION = range(4)
 
 
+class SVDFField:
+    RANK, ACTIVATION = range(2)
+
+
+class LSTMField:
+    ACTIVATION, CELL_CLIP, PROJECTION_CLIP, TIME_MAJOR = range(4)
+
+
 class BatchMatMulField:
     ADJOINT_X, ADJOINT_Y = range(2)
 
 
+COMPOSITE_SUBGRAPH = 1
+CALL_SUBGRAPH = 0
+CALL_ONCE_SUBGRAPH = 0
+VAR_HANDLE_CONTAINER, VAR_HANDLE_NAME = 0, 1
 BLOCK_SIZE = 0
 SQUEEZE_DIMS = 0
 MIRROR_PAD_MODE = 0

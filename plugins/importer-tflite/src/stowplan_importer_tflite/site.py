@@ -19,7 +19,7 @@ MAX_RESCALE = 2.0**30
 """TFLite Micro's multiplier cannot express more; a sound model stays far below 1."""
 
 WAY_OUT = {
-    "uint8": "uint8 is the legacy quantization; convert the model again with int8",
+    "uint8": "uint8 without a scale; convert the model again with int8",
     "int16": "int16 activations; convert the model again with int8 activations",
     "float16": "float16 activations; convert the model again in float32 or int8",
 }
@@ -75,7 +75,7 @@ class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own.
 
     `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
-    operators, or for a constant in another form.
+    operators, or for a constant in another form. `keep` says what a variable input holds afterwards.
     """
 
     kind: str
@@ -84,6 +84,7 @@ class Site(NamedTuple):
     table: Table | None
     outputs: tuple[Value, ...]
     new: NewTensor
+    keep: Callable[[int, Value], None]
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""
@@ -134,10 +135,14 @@ class Site(NamedTuple):
     def integer(self, number: int, default: int = 0) -> int:
         return self.options().integer(number, "i", default)
 
+    def activation_word(self, number: int) -> str:
+        """Return the schema's word for a fused activation, NONE where the options are missing."""
+        code = 0 if self.table is None else self.table.integer(number, "b")
+        return schema.ACTIVATIONS[code] if 0 <= code < len(schema.ACTIVATIONS) else str(code)
+
     def activation_function(self, number: int) -> str:
         """Return the fused activation, none where the options are missing."""
-        code = 0 if self.table is None else self.table.integer(number, "b")
-        word = schema.ACTIVATIONS[code] if 0 <= code < len(schema.ACTIVATIONS) else str(code)
+        word = self.activation_word(number)
         if word not in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"):
             raise Refusal(f"fused activation {word}; NONE, RELU, RELU6 and RELU_N1_TO_1 would be supported")
         return word.lower()

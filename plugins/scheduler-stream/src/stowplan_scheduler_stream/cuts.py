@@ -1,81 +1,89 @@
 """Where to cut the steps into regions so that least goes through slow memory, and then so that regions are few.
 
-What enters a region is reloaded once, what leaves it is spilled once. Cut points are joined by regions that fit; the
-cheapest way from the first step to the last is a shortest path. Which regions fit only grows with the budget, so
-traffic never rises with it.
+What enters a region is reloaded once, what leaves it is spilled once, so a way's cost depends on its cut points alone.
+Whether a region fits is dear to find out: the cheapest way is looked for as if everything fitted, its regions are
+tried, and what does not fit is not considered again, nor is anything that contains it; until a way stands.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stowplan_scheduler_stream.assemble import Placed
+from stowplan_scheduler_stream.network import Crossing
 from stowplan_scheduler_stream.planner import Planner
 
-_PATIENCE = 3
-"""How many regions in a row may not fit before longer ones from the same start are given up."""
-
-
-@dataclass(frozen=True)
-class _Way:
-    traffic_bytes: int
-    regions: int
-    tiled: int
-    failures: int
-    previous: int
-    placed: Placed | None
-
-    @property
-    def cost(self) -> tuple[int, int, int, int]:
-        return self.failures, self.traffic_bytes, self.regions, self.tiled
+Cost = tuple[int, int, int]
 
 
 def cut(planner: Planner) -> list[Placed]:
     """Return regions in order. A single step that does not fit is a region too, and left to the caller to refuse."""
-    count = len(planner.network.steps)
-    everything = planner.streamed(range(count), slow=True)
-    if planner.budget.holds(everything) and planner.budget.may_join(planner.network, range(count)):
-        return [everything]  # inputs are read once, outputs written once: no way moves less
-    ways: list[_Way | None] = [None] * (count + 1)
-    ways[0] = _Way(0, 0, 0, 0, 0, None)
-    for first in range(count):
-        start = ways[first]
-        if start is not None:
-            _extend(planner, first, start, ways)
-    found, at = [], count
-    while at > 0:
-        way = ways[at]
-        assert way is not None
-        assert way.placed is not None
-        found.append(way.placed)
-        at = way.previous
-    return found[::-1]
+    return _Cutter(planner).run()
 
 
-def _extend(planner: Planner, first: int, start: _Way, ways: list[_Way | None]) -> None:
-    missed = 0
-    for last in range(first + 1, len(ways)):
-        steps = range(first, last)
-        if not planner.budget.may_join(planner.network, steps):
+class _Cutter:
+    def __init__(self, planner: Planner) -> None:
+        self.planner = planner
+        self.count = len(planner.network.steps)
+        self.placed: dict[tuple[int, int], Placed] = {}
+        self.costs: dict[tuple[int, int], Cost] = {}
+        # From step i, regions that reach beyond step `limit[i]` do not fit.
+        self.limit = [self.count] * self.count
+
+    def run(self) -> list[Placed]:
+        while True:
+            way = self._cheapest()
+            untried = [region for region in way if region not in self.placed]
+            if not untried:
+                return [self.placed[region] for region in way]
+            # The longest first: it is the likeliest to fail, and then the others need not be tried.
+            self._try(*max(untried, key=lambda region: region[1] - region[0]))
+
+    def _try(self, first: int, last: int) -> None:
+        placed = self.planner.whole(range(first, last), slow=True)
+        if not self.planner.budget.holds(placed):
+            placed = self.planner.streamed(range(first, last), slow=True)
+        self.placed[first, last] = placed
+        if self.planner.budget.holds(placed) or last == first + 1:
             return
-        placed = planner.whole(steps, slow=True)
-        if not planner.budget.holds(placed):
-            placed = planner.streamed(steps, slow=True)
-        fits = planner.budget.holds(placed)
-        missed = 0 if fits else missed + 1
-        if not fits and last > first + 1:
-            if missed >= _PATIENCE:
-                return
-            continue
-        moved = sum(planner.network.stuff(t).size_bytes for t in (*placed.crossing.reload, *placed.crossing.spill))
-        way = _Way(
-            start.traffic_bytes + moved,
-            start.regions + 1,
-            start.tiled + placed.order.tiled,
-            start.failures + (not fits),
-            first,
-            placed,
-        )
-        known = ways[last]
-        if known is None or way.cost < known.cost:
-            ways[last] = way
+        for start in range(first + 1):
+            self.limit[start] = min(self.limit[start], max(last - 1, start + 1))
+
+    def _cheapest(self) -> list[tuple[int, int]]:
+        """Return the cheapest way over regions that are not known to fail."""
+        best: list[tuple[Cost, int] | None] = [None] * (self.count + 1)
+        best[0] = ((0, 0, 0), 0)
+        for first in range(self.count):
+            start = best[first]
+            assert start is not None
+            for last in range(first + 1, self.limit[first] + 1):
+                if last > first + 1 and not self.planner.budget.may_join(self.planner.network, range(first, last)):
+                    break
+                step = self._cost(first, last)
+                cost = (start[0][0] + step[0], start[0][1] + step[1], start[0][2] + step[2])
+                known = best[last]
+                if known is None or cost < known[0]:
+                    best[last] = (cost, first)
+        return _traced(best)
+
+    def _cost(self, first: int, last: int) -> Cost:
+        """Failures, bytes through slow memory, and one region."""
+        if (first, last) not in self.costs:
+            crossing = self.planner.network.crossing(range(first, last), slow=True)
+            self.costs[first, last] = (0, self._bytes(crossing), 1)
+        failures, moved, one = self.costs[first, last]
+        placed = self.placed.get((first, last))
+        if placed is not None and not self.planner.budget.holds(placed):
+            failures = 1
+        return failures, moved, one
+
+    def _bytes(self, crossing: Crossing) -> int:
+        return sum(self.planner.network.stuff(t).size_bytes for t in (*crossing.reload, *crossing.spill))
+
+
+def _traced(best: list[tuple[Cost, int] | None]) -> list[tuple[int, int]]:
+    way, last = [], len(best) - 1
+    while last > 0:
+        entry = best[last]
+        assert entry is not None
+        way.append((entry[1], last))
+        last = entry[1]
+    return way[::-1]

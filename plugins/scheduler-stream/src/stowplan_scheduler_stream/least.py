@@ -57,23 +57,20 @@ def _certificate(height_bytes: int, bound_bytes: int) -> str:
 def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
     planner = Planner(network, Budget(None, floor), Effort(states=3_000_000, seconds=seconds / 3))
     steps = range(len(network.steps))
-    best = min(
-        planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=lambda placed: placed.packed.height_bytes
-    )
-    bound, peak = 0, None
+    best = min(planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=_height_of)
+    bound = 0
     for seed in range(SEEDS):
-        if best.packed.height_bytes == bound or (seed > 0 and time.monotonic() > deadline):
+        if best.packed.height_bytes == bound or (seed > 1 and time.monotonic() > deadline):
             break
-        found = planner.search(steps, slow=False, seed=seed)
+        found = planner.search(steps, slow=False, seed=max(seed - 1, 0), cuts=seed == 1)
         if found is None:
             break
         bound = max(bound, found.lower_bound_bytes + floor)
-        peak = found.peak_bytes if peak is None else min(peak, found.peak_bytes)
         if found.peak_bytes + floor >= best.packed.height_bytes:
             continue
         patience = max(0.2, (deadline - time.monotonic()) / (SEEDS - seed))
         placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
-        best = min(best, placed, key=lambda p: p.packed.height_bytes)
+        best = min(best, placed, key=_height_of)
     return _Least([best], bound)
 
 
@@ -97,4 +94,8 @@ def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float
 
 
 def _height(regions: list[Placed]) -> int:
-    return max(placed.packed.height_bytes for placed in regions)
+    return max(_height_of(placed) for placed in regions)
+
+
+def _height_of(placed: Placed) -> int:
+    return placed.packed.height_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network, constants_in
@@ -29,8 +29,8 @@ class Budget:
         return constants_in([network.steps[i] for i in steps]) <= self.weight_bytes
 
 
-TRIES = 3
-"""Orders searched for a region that does not fit at once; they have the same live peak and pack differently."""
+PIECES = Effort(states=500, seconds=20.0, cuts=True)
+"""For a network in pieces: few states for each, for there are thousands of them."""
 
 
 class Planner:
@@ -54,14 +54,15 @@ class Planner:
         """
         best = self.greedy(steps, slow)
         room = self._room()
-        for seed in range(TRIES):
+        for seed, cuts in ((0, False), (1, False), (2, False)) if slow else ((0, False), (0, True), (1, False), (2, False)):
             if self.budget.holds(best):
                 break
-            found = self.search(steps, slow, seed)
+            found = self.search(steps, slow, seed, cuts)
             if found is None:
                 break
-            best = min(best, self.searched(steps, slow, found), key=lambda placed: placed.packed.height_bytes)
-            if room is not None and found.peak_bytes > room:
+            if found.peak_bytes < best.packed.height_bytes:
+                best = min(best, self.searched(steps, slow, found), key=lambda placed: placed.packed.height_bytes)
+            if room is not None and found.lower_bound_bytes > room:
                 break
         return best
 
@@ -69,12 +70,12 @@ class Planner:
         """Place a searched order; with `seconds` to spend, look for a placement of `goal_bytes`."""
         return self._placed(steps, slow, tiled=True, order=found.order, goal_bytes=goal_bytes, seconds=seconds)
 
-    def search(self, steps: range, slow: bool, seed: int = 0) -> Found | None:
-        """Return the order with the least live bytes that the effort allows."""
+    def search(self, steps: range, slow: bool, seed: int = 0, cuts: bool = False) -> Found | None:
+        """Return the order with the least live bytes that the effort allows; with `cuts`, in pieces one after another."""
         crossing = self.network.crossing(steps, slow)
         works = region_works(self.network, steps, crossing)
         entering = entering_region(self.network, steps, crossing)
-        effort = Effort(states=self.effort.states, seconds=self.effort.seconds, seed=seed)
+        effort = PIECES if cuts else replace(self.effort, seed=seed)
         return find_order(self.network, works, entering, self._room(), effort)
 
     def _placed(

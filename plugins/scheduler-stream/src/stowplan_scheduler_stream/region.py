@@ -198,6 +198,8 @@ def _spans(
     for tensor in entering:
         if tensor not in written:
             first[tensor] = [0] * len(first[tensor])
+            if tensor in network.outputs:  # what a run leaves to the next goes back to where it was read
+                last[tensor] = [len(firings)] * len(last[tensor])
     return [Span(t, tuple(first[t]), tuple(last[t])) for t in first] + [a for a in accumulators if a is not None]
 
 

@@ -16,6 +16,8 @@ from stowplan.build.lower.fixed_point import (
 from stowplan.build.lower.nodes import Lowered
 from stowplan.build.lower.ranges import FLOAT_MAX, quantized
 from stowplan.build.lower.site import Site
+from stowplan.build.lower.tables import softmax_s16
+from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import Quantization
 from stowplan.planfile.layout import DTYPE_CODES
 
@@ -25,6 +27,8 @@ LOGISTIC_BITS = 4
 SOFTMAX_MAX_DEPTH = 4095
 """A longer sum of exponentials could overflow 32 bits."""
 UNIT_SCALE = 1.0 / 256.0
+WIDE_TOLERANCE = 1e-3
+"""How far the scale of an int16 output of softmax may be from 1/65536; files hold rounded ones."""
 
 
 def relu(site: Site) -> Lowered:
@@ -83,12 +87,20 @@ def quantize(site: Site) -> Lowered:
         raise site.refusal(f"from {source.dtype} to {site.output.dtype} is not supported")
     before = site.quantization(source)
     scale = factor(before.scale / result.scale)
-    if pair == ("int8", "int8"):
-        return table_of(site, lambda value: saturate(scale(value - before.zero_point) + result.zero_point))
+    if set(pair) <= {"int8", "uint8"}:
+        return _requantized_bytes(site, lambda value: scale(value - before.zero_point) + result.zero_point)
     codes = {"from": DTYPE_CODES[source.dtype], "to": DTYPE_CODES[site.output.dtype]}
     points = {"input_zero_point": before.zero_point, "output_zero_point": result.zero_point}
     factors = {"multiplier": scale.multiplier, "shift": scale.shift}
     return Lowered(kind="requantize", params={**codes, **points, **factors}, operands=(site.operand(),))
+
+
+def _requantized_bytes(site: Site, entry: Callable[[int], int]) -> Lowered:
+    """A table from int8 or uint8 to either; it is counted from the byte that means -128 as int8."""
+    signed, (low, high) = site.input().dtype == "int8", RANGE[site.output.dtype]
+    values = (value if signed else value & 0xFF for value in range(INT8_MIN, INT8_MAX + 1))
+    table = bytes(saturate(entry(value), low, high) & 0xFF for value in values)
+    return Lowered(kind="table_s8", params={"table": table}, operands=(site.operand(),))
 
 
 def dequantize(site: Site) -> Lowered:
@@ -109,12 +121,18 @@ def softmax(site: Site) -> Lowered:
     depth = site.input().shape[-1] if site.input().shape else 1
     if not 0.0 < beta <= FLOAT_MAX:
         raise site.refusal(f"beta {beta} is not a positive number")
-    if site.dtype(0) == "float32":
+    if site.output.dtype != "int16" and site.dtype(0) == "float32":
         return Lowered(kind="softmax_f32", params={"depth": depth, "beta": beta}, operands=(site.operand(),))
+    if site.input().dtype == "int16":
+        return softmax_s16(site, depth, beta)
     if depth > SOFTMAX_MAX_DEPTH:
         raise site.refusal(f"over {depth} int8 values; at most {SOFTMAX_MAX_DEPTH} are supported")
     source = site.quantization(site.input())
-    _check_unit(site, site.quantization(site.output))
+    wide = site.output.dtype == "int16"
+    if wide:
+        _check_wide_unit(site, site.quantization(site.output))
+    else:
+        _check_unit(site, site.quantization(site.output))
     scale = factor(min(beta * source.scale * (1 << (31 - SOFTMAX_BITS)), 2.0**31 - 1.0))
     if scale.shift < 0:
         raise site.refusal("the scale of its input is too small")
@@ -124,7 +142,7 @@ def softmax(site: Site) -> Lowered:
         "shift": scale.shift,
         "diff_min": -input_radius(SOFTMAX_BITS, scale.shift),
     }
-    return Lowered(kind="softmax_s8", params=params, operands=(site.operand(),))
+    return Lowered(kind="softmax_s8_s16" if wide else "softmax_s8", params=params, operands=(site.operand(),))
 
 
 def table_of(site: Site, entry: Callable[[int], int]) -> Lowered:
@@ -135,6 +153,12 @@ def table_of(site: Site, entry: Callable[[int], int]) -> Lowered:
 def check_rows(site: Site) -> None:
     if site.input().shape != site.output.shape or site.input_form().rows != site.output_form.rows:
         raise site.refusal(f"{list(site.input().shape)} to {list(site.output.shape)}: input and output differ in shape")
+
+
+def _check_wide_unit(site: Site, quantization: Quantization) -> None:
+    near = abs(quantization.scale * 65536.0 - 1.0) < WIDE_TOLERANCE
+    if not near or quantization.zero_point != -32768:
+        raise site.refusal("its int16 output needs scale 1/65536 and zero point -32768")
 
 
 def _check_unit(site: Site, quantization: Quantization) -> None:

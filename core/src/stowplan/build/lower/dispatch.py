@@ -12,9 +12,11 @@ from stowplan.build.lower import (
     elementwise,
     functions,
     integer_filter,
+    lstm,
     matrices,
     movement,
     pooling,
+    recurrent,
     reduction,
     resize,
     shape,
@@ -64,6 +66,10 @@ LOWERINGS: Mapping[str, Callable[[Site], Lowered]] = {
     "resize_bilinear": resize.resize_bilinear,
     "transpose_conv_2d": integer_filter.transpose_conv_2d,
     "batch_matmul": matrices.batch_matmul,
+    "lstm": lstm.lstm,
+    "bitcast": shape.bitcast,
+    "svdf_state": recurrent.svdf_state,
+    "svdf_output": recurrent.svdf_output,
 }
 
 

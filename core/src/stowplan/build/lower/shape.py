@@ -13,6 +13,12 @@ def copy(site: Site) -> Lowered:
     return Lowered(kind="copy", operands=(site.operand(),))
 
 
+def bitcast(site: Site) -> Lowered:
+    if site.input().size_bytes != site.output.size_bytes:
+        raise site.refusal("its input and output differ in size")
+    return Lowered(kind="copy", operands=(site.operand(),))
+
+
 def concatenation(site: Site) -> Lowered:
     shape, axis = site.output.shape, site.operator.integer("axis")
     positions = range(len(site.operator.inputs))

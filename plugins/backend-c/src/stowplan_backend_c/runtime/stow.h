@@ -80,6 +80,7 @@ typedef enum stow_status {
     STOW_BAD_DIGEST,
     STOW_SMALL_ARENA,   /* an arena has fewer bytes than the plan needs */
     STOW_BAD_PACKING,   /* a compressed block does not unpack to its size */
+    STOW_BAD_STATE,     /* what runs leave to each other lies nowhere */
     STOW_MORE,          /* no error: the run waits for rows */
     STOW_STREAMED,      /* stow_invoke of a plan with streamed inputs */
     STOW_NOT_BEGUN,     /* rows without stow_begin */
@@ -102,6 +103,7 @@ typedef struct stow_plan {
     const stow_constant_entry *constants;
     const stow_block *blocks;
     const stow_port *ports;
+    const stow_state *states;
     const char *strings;
     const uint8_t *weights;
     uint32_t tensor_count;
@@ -116,6 +118,7 @@ typedef struct stow_plan {
     uint32_t constant_count;
     uint32_t block_count;
     uint32_t port_count;
+    uint32_t state_count;
     uint32_t strings_bytes;
     uint32_t weights_bytes;
     uint32_t fault;
@@ -132,7 +135,7 @@ typedef struct stow_context {
     uint64_t slow_written_bytes; /* and the other way */
 #endif
 #if STOW_WITH_RECEIVE
-    uint32_t state;  /* the rest says where a run with streamed inputs is */
+    uint32_t phase;  /* the rest says where a run with streamed inputs is */
     uint32_t stage;  /* the next to enter */
     uint32_t firing; /* the next to run */
     uint32_t taken;  /* rows of it that have come */
@@ -149,9 +152,13 @@ STOW_API stow_status stow_open(stow_plan *plan, const void *data, size_t size);
 STOW_API stow_status stow_check_digest(const void *data, size_t size);
 #endif
 
-/* Join a plan and its arenas. `slow` may be NULL when the plan needs no slow memory. */
+/* Join a plan and its arenas, and set what it keeps between runs, if anything, to what it begins with (stow_reset).
+ * `slow` may be NULL when the plan needs no slow memory. */
 STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
                                void *fast, size_t fast_bytes, void *slow, size_t slow_bytes);
+
+/* Forget all earlier runs. A model that keeps state does so in its arenas: between runs only write where inputs are. */
+STOW_API void stow_reset(stow_context *context);
 
 /* Run once: read the inputs, fill the outputs. Everything in the arenas may change, inputs included. */
 STOW_API stow_status stow_invoke(stow_context *context);

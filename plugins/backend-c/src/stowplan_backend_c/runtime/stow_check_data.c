@@ -220,3 +220,32 @@ STOW_API stow_status stow_check_ports(stow_plan *plan)
     }
     return STOW_OK;
 }
+
+static int stow_state_is_sound(const stow_plan *plan, const stow_state *state)
+{
+    if (state->before >= plan->buffer_count || state->after >= plan->buffer_count) {
+        return 0;
+    }
+    const stow_buffer *before = &plan->buffers[state->before], *after = &plan->buffers[state->after];
+    const uint64_t bytes = (uint64_t)before->rows * before->row_bytes;
+    if (before->pool == STOW_POOL_CONSTANT || after->pool == STOW_POOL_CONSTANT || !stow_is_contiguous(before) ||
+        !stow_is_contiguous(after) || (uint64_t)after->rows * after->row_bytes != bytes) {
+        return 0;
+    }
+    if (state->initial == STOW_NOTHING_32) {
+        return 1;
+    }
+    return state->initial < plan->constant_count && plan->constants[state->initial].block == STOW_NOTHING_32 &&
+           plan->constants[state->initial].size_bytes == bytes;
+}
+
+STOW_API stow_status stow_check_states(stow_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        plan->fault = i;
+        if (!stow_state_is_sound(plan, &plan->states[i])) {
+            return STOW_BAD_STATE;
+        }
+    }
+    return STOW_OK;
+}

@@ -26,6 +26,7 @@ STOW_API stow_status stow_check_buffers(stow_plan *plan);
 STOW_API stow_status stow_check_nodes(stow_plan *plan);
 STOW_API stow_status stow_check_stages(stow_plan *plan);
 STOW_API stow_status stow_check_ports(stow_plan *plan);
+STOW_API stow_status stow_check_states(stow_plan *plan);
 
 /* Bytes of one element of a type code of the plan file, 0 for an unknown code. */
 STOW_API uint32_t stow_dtype_bytes(uint32_t dtype);
@@ -45,6 +46,9 @@ STOW_API stow_rows stow_resolve(const stow_context *context, const stow_buffer *
 STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage);
 STOW_API void stow_fire(stow_context *context, const stow_firing *firing);
 STOW_API void stow_reset_counters(stow_context *context);
+
+/* The end of a run: move what it made to where the next one reads it. */
+STOW_API void stow_keep_state(const stow_context *context);
 
 /* Whether the rows of an input arrive while the plan runs; of an opened plan. */
 STOW_API int stow_is_streamed(const stow_plan *plan, uint32_t input);

@@ -140,3 +140,87 @@ STOW_API int stow_pool_int_check(const stow_facts *facts)
 }
 
 #endif
+
+#if STOW_WITH_SOFTMAX_S16
+
+#define STOW_TABLE_BYTES 1026
+
+/* The value of a table of 512 intervals at `at`, between their ends. */
+static int32_t stow_interpolate(const int16_t *table, int32_t at)
+{
+    const int32_t index = 256 + (at >> 7), part = at & 0x7f;
+    const int32_t base = table[index];
+    return base + (((table[index + 1] - base) * part + 64) >> 7);
+}
+
+static uint32_t stow_leading_zeros(uint32_t value)
+{
+    uint32_t count = 0;
+    while (count < 32 && (value & UINT32_C(0x80000000)) == 0) {
+        value <<= 1;
+        count++;
+    }
+    return count;
+}
+
+/* exp(x - most) in Q0.15. */
+static int32_t stow_exp_s16(const int32_t *p, const int16_t *table, int32_t x, int32_t most)
+{
+    const int32_t scaled = stow_scale(x - most, p[STOW_SOFTMAX_S16_MULTIPLIER], p[STOW_SOFTMAX_S16_SHIFT]);
+    return stow_interpolate(table, stow_clamp(stow_wrap_add(scaled, INT16_MAX), INT16_MIN, INT16_MAX));
+}
+
+static void stow_softmax_one_s16(const int32_t *p, const int16_t *exps, const int16_t *inverses, const int16_t *x,
+                                 int16_t *out)
+{
+    const size_t depth = (size_t)p[STOW_SOFTMAX_S16_DEPTH];
+    int32_t most = INT16_MIN;
+    for (size_t i = 0; i < depth; i++) {
+        most = x[i] > most ? x[i] : most;
+    }
+    uint32_t sum = 0;
+    for (size_t i = 0; i < depth; i++) {
+        out[i] = (int16_t)stow_exp_s16(p, exps, x[i], most);
+        sum += (uint32_t)(int32_t)out[i];
+    }
+    /* The sum as 1 + x times a power of two, to look up 1 / (1 + x). */
+    const uint32_t room = stow_leading_zeros(sum | 1u);
+    const int64_t shifted = (int64_t)((((uint64_t)sum << (room > 0 ? room - 1 : 0)) + (1u << 13)) >> 14);
+    const int64_t centred = shifted - ((1 << 15) + (1 << 16));
+    const int32_t at = (int32_t)(centred < INT16_MIN ? INT16_MIN : centred > INT16_MAX ? INT16_MAX : centred);
+    const int64_t inverse = stow_interpolate(inverses, at);
+    const uint32_t bits = room >= 31 ? 1 : 31 - room;
+    for (size_t i = 0; i < depth; i++) {
+        const int64_t value = (out[i] * inverse + (INT64_C(1) << (bits - 1))) >> bits;
+        out[i] = (int16_t)(value < 0 ? 0 : value > INT16_MAX ? INT16_MAX : value);
+    }
+}
+
+STOW_API void stow_softmax_s16_run(const stow_call *call)
+{
+    const stow_rows in = stow_operand(call, 0), result = stow_result(call);
+    const int32_t *p = call->params;
+    const int16_t *exps = stow_constant(call, p[STOW_SOFTMAX_S16_EXP]);
+    const int16_t *inverses = stow_constant(call, p[STOW_SOFTMAX_S16_INVERSE]);
+    const size_t depth = (size_t)p[STOW_SOFTMAX_S16_DEPTH];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        const int16_t *x = (const int16_t *)(const void *)stow_row(&in, unit);
+        int16_t *out = (int16_t *)(void *)stow_row(&result, unit);
+        for (size_t i = 0; i < result.row_bytes / sizeof(int16_t); i += depth) {
+            stow_softmax_one_s16(p, exps, inverses, x + i, out + i);
+        }
+    }
+}
+
+STOW_API int stow_softmax_s16_check(const stow_facts *facts)
+{
+    const int32_t *p = facts->params;
+    const stow_form in = stow_operand_form(facts, 0), out = stow_result_form(facts);
+    return stow_is_plain(facts, 1, STOW_SOFTMAX_S16_PARAMS) && in.rows == out.rows && in.row_bytes == out.row_bytes &&
+           p[STOW_SOFTMAX_S16_DEPTH] > 0 && p[STOW_SOFTMAX_S16_DEPTH] < (1 << 16) && p[STOW_SOFTMAX_S16_INPUT_BYTES] == 2 &&
+           in.row_bytes % stow_size(p[STOW_SOFTMAX_S16_DEPTH], 2) == 0 &&
+           stow_has_bytes(facts, p[STOW_SOFTMAX_S16_EXP], STOW_TABLE_BYTES) &&
+           stow_has_bytes(facts, p[STOW_SOFTMAX_S16_INVERSE], STOW_TABLE_BYTES);
+}
+
+#endif

@@ -1,8 +1,12 @@
 /* Softmax along the last axis, int8 in fixed point and float32. */
+#include <string.h>
+
 #include "stow_kernels.h"
 #include "stow_math.h"
 
-#if STOW_WITH_SOFTMAX_S8
+#if STOW_WITH_SOFTMAX_S8 || STOW_WITH_SOFTMAX_S8_S16
+
+_Static_assert((int)STOW_SOFTMAX_S8_S16_DIFF_MIN == (int)STOW_SOFTMAX_S8_DIFF_MIN, "both kinds have the same parameters");
 
 #define STOW_SUM_INTEGER_BITS 12
 /* Sums of exponentials are Q12.19: this many ones still fit 31 bits. */
@@ -65,7 +69,8 @@ static int32_t stow_softmax_exp(const int32_t *params, int32_t difference)
         stow_scale(difference, params[STOW_SOFTMAX_S8_MULTIPLIER], params[STOW_SOFTMAX_S8_SHIFT]));
 }
 
-static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, int8_t *out, size_t depth)
+/* One run, to 8 or 16 bits below the point. */
+static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, uint8_t *out, size_t depth, uint32_t out_bits)
 {
     int32_t largest = INT8_MIN;
     for (size_t i = 0; i < depth; i++) {
@@ -81,35 +86,70 @@ static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, int8_t *
     }
     /* sum is now 1 + fraction in [1, 2); the bits by which it was larger than that move into the last shift. */
     const int32_t inverse = stow_inverse_of_one_plus((int32_t)(sum & INT32_MAX));
-    const uint32_t bits = STOW_SUM_INTEGER_BITS + 31u - 8u - headroom;
+    const uint32_t bits = STOW_SUM_INTEGER_BITS + 31u - out_bits - headroom;
+    const int32_t half = 1 << (out_bits - 1u);
     for (size_t i = 0; i < depth; i++) {
         const int32_t product = stow_high_product(inverse, stow_softmax_exp(params, x[i] - largest));
-        out[i] = (int8_t)stow_clamp(stow_rounding_shift(product, bits) + INT8_MIN, INT8_MIN, INT8_MAX);
+        const int32_t value = stow_clamp(stow_rounding_shift(product, bits) - half, -half, half - 1);
+        if (out_bits == 8) {
+            out[i] = (uint8_t)value;
+        } else {
+            const int16_t wide = (int16_t)value;
+            memcpy(out + 2 * i, &wide, sizeof wide);
+        }
     }
 }
 
-STOW_API void stow_softmax_s8_run(const stow_call *call)
+static void stow_softmax_rows_s8(const stow_call *call, uint32_t out_bits)
 {
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
     const size_t depth = (size_t)call->params[STOW_SOFTMAX_S8_DEPTH];
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const int8_t *x = (const int8_t *)stow_row(&in, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
+        uint8_t *out = stow_row(&result, unit);
         for (size_t start = 0; start < in.row_bytes; start += depth) {
-            stow_softmax_run_s8(call->params, x + start, out + start, depth);
+            stow_softmax_run_s8(call->params, x + start, out + start * (out_bits / 8), depth, out_bits);
         }
     }
 }
 
-STOW_API int stow_softmax_s8_check(const stow_facts *facts)
+static int stow_is_softmax_s8(const stow_facts *facts, uint32_t out_bytes)
 {
     if (!stow_is_plain(facts, 1, STOW_SOFTMAX_S8_PARAMS)) {
         return 0;
     }
     const stow_form in = stow_operand_form(facts, 0), out = stow_result_form(facts);
     const int32_t depth = facts->params[STOW_SOFTMAX_S8_DEPTH];
-    return depth > 0 && depth <= STOW_SOFTMAX_MAX_DEPTH && in.rows == out.rows && in.row_bytes == out.row_bytes &&
+    return depth > 0 && depth <= STOW_SOFTMAX_MAX_DEPTH && in.rows == out.rows && stow_size(in.row_bytes, out_bytes) == out.row_bytes &&
            in.row_bytes % (uint32_t)depth == 0;
+}
+
+#endif
+
+#if STOW_WITH_SOFTMAX_S8
+
+STOW_API void stow_softmax_s8_run(const stow_call *call)
+{
+    stow_softmax_rows_s8(call, 8);
+}
+
+STOW_API int stow_softmax_s8_check(const stow_facts *facts)
+{
+    return stow_is_softmax_s8(facts, 1);
+}
+
+#endif
+
+#if STOW_WITH_SOFTMAX_S8_S16
+
+STOW_API void stow_softmax_s8_s16_run(const stow_call *call)
+{
+    stow_softmax_rows_s8(call, 16);
+}
+
+STOW_API int stow_softmax_s8_s16_check(const stow_facts *facts)
+{
+    return stow_is_softmax_s8(facts, 2);
 }
 
 #endif

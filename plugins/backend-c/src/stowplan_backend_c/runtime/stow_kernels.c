@@ -162,6 +162,24 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_MUL_INT
     [STOW_KIND_MUL_INT] = {stow_mul_int_run, stow_mul_int_check},
 #endif
+#if STOW_WITH_SOFTMAX_S16
+    [STOW_KIND_SOFTMAX_S16] = {stow_softmax_s16_run, stow_softmax_s16_check},
+#endif
+#if STOW_WITH_SOFTMAX_S8_S16
+    [STOW_KIND_SOFTMAX_S8_S16] = {stow_softmax_s8_s16_run, stow_softmax_s8_s16_check},
+#endif
+#if STOW_WITH_SVDF_STATE
+    [STOW_KIND_SVDF_STATE] = {stow_svdf_state_run, stow_svdf_state_check},
+#endif
+#if STOW_WITH_SVDF_OUTPUT
+    [STOW_KIND_SVDF_OUTPUT] = {stow_svdf_output_run, stow_svdf_output_check},
+#endif
+#if STOW_WITH_LSTM_S8
+    [STOW_KIND_LSTM_S8] = {stow_lstm_s8_run, stow_lstm_s8_check},
+#endif
+#if STOW_WITH_LSTM_F32
+    [STOW_KIND_LSTM_F32] = {stow_lstm_f32_run, stow_lstm_f32_check},
+#endif
 };
 
 STOW_API const stow_kernel *stow_find_kernel(uint32_t kind)

@@ -167,6 +167,24 @@ STOW_DECLARE_KERNEL(add_int);
 #if STOW_WITH_MUL_INT
 STOW_DECLARE_KERNEL(mul_int);
 #endif
+#if STOW_WITH_SOFTMAX_S16
+STOW_DECLARE_KERNEL(softmax_s16);
+#endif
+#if STOW_WITH_SOFTMAX_S8_S16
+STOW_DECLARE_KERNEL(softmax_s8_s16);
+#endif
+#if STOW_WITH_SVDF_STATE
+STOW_DECLARE_KERNEL(svdf_state);
+#endif
+#if STOW_WITH_SVDF_OUTPUT
+STOW_DECLARE_KERNEL(svdf_output);
+#endif
+#if STOW_WITH_LSTM_S8
+STOW_DECLARE_KERNEL(lstm_s8);
+#endif
+#if STOW_WITH_LSTM_F32
+STOW_DECLARE_KERNEL(lstm_f32);
+#endif
 
 /* a * b for sizes that may not exceed 2^31: exact as long as they do not, larger than 2^31 - 1 otherwise. */
 static inline int64_t stow_size(int64_t a, int64_t b)

@@ -7,7 +7,7 @@
 
 #define STOW_VERSION_MAJOR 1
 #define STOW_VERSION_MINOR 1
-#define STOW_KNOWN_FLAGS 31
+#define STOW_KNOWN_FLAGS 63
 #define STOW_MAX_STREAMED_INPUTS 32u
 
 /* The first 144 bytes of a plan. */
@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 inputs streamed */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state, 32 streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -186,12 +186,24 @@ _Static_assert(sizeof(stow_port) == 4, "plan layout");
 _Static_assert(offsetof(stow_port, tensor) == 0, "plan layout");
 _Static_assert(offsetof(stow_port, buffer) == 2, "plan layout");
 
+/* What a run leaves to the next: at its end the bytes of one buffer go to another, where the next run reads them. */
+typedef struct stow_state {
+    uint16_t before; /* buffer that a run reads; contiguous */
+    uint16_t after; /* buffer that a run fills; contiguous, and as large */
+    uint32_t initial; /* what the first run reads, a constant outside all blocks; 4294967295 for zeros */
+} stow_state;
+_Static_assert(sizeof(stow_state) == 8, "plan layout");
+_Static_assert(offsetof(stow_state, before) == 0, "plan layout");
+_Static_assert(offsetof(stow_state, after) == 2, "plan layout");
+_Static_assert(offsetof(stow_state, initial) == 4, "plan layout");
+
 enum stow_flags {
     STOW_FLAG_XIP = 1,
     STOW_FLAG_PROVEN = 2,
     STOW_FLAG_NAMES = 4,
     STOW_FLAG_COMPRESSED = 8,
-    STOW_FLAG_STREAMED = 16,
+    STOW_FLAG_STATE = 16,
+    STOW_FLAG_STREAMED = 32,
 };
 
 enum stow_sections {
@@ -210,6 +222,7 @@ enum stow_sections {
     STOW_SECTION_STRINGS = 13,
     STOW_SECTION_WEIGHTS = 14,
     STOW_SECTION_PROVENANCE = 15,
+    STOW_SECTION_STATES = 16,
 };
 
 enum stow_dtypes {
@@ -243,6 +256,7 @@ enum stow_stages {
 
 enum stow_kinds {
     STOW_KIND_COPY = 1,
+    STOW_KIND_RECEIVE = 200,
     STOW_KIND_CONV_2D_S8 = 2,
     STOW_KIND_CONV_2D_F32 = 3,
     STOW_KIND_DEPTHWISE_CONV_2D_S8 = 4,
@@ -295,12 +309,23 @@ enum stow_kinds {
     STOW_KIND_POOL_INT = 51,
     STOW_KIND_ADD_INT = 52,
     STOW_KIND_MUL_INT = 53,
-    STOW_KIND_RECEIVE = 200,
+    STOW_KIND_SOFTMAX_S16 = 54,
+    STOW_KIND_SOFTMAX_S8_S16 = 55,
+    STOW_KIND_SVDF_STATE = 56,
+    STOW_KIND_SVDF_OUTPUT = 57,
+    STOW_KIND_LSTM_S8 = 58,
+    STOW_KIND_LSTM_F32 = 59,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
 enum stow_copy_params {
     STOW_COPY_PARAMS
+};
+
+/* no kernel: the next rows of a streamed input arrive from outside */
+enum stow_receive_params {
+    STOW_RECEIVE_INPUT,
+    STOW_RECEIVE_PARAMS
 };
 
 /* convolution, int8; weights [O,KH,KW,I] */
@@ -1149,15 +1174,97 @@ enum stow_mul_int_params {
     STOW_MUL_INT_PARAMS
 };
 
-/* no kernel: the next rows of a streamed input arrive from outside */
-enum stow_receive_params {
-    STOW_RECEIVE_INPUT,
-    STOW_RECEIVE_PARAMS
+/* softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x) */
+enum stow_softmax_s16_params {
+    STOW_SOFTMAX_S16_DEPTH,
+    STOW_SOFTMAX_S16_INPUT_BYTES,
+    STOW_SOFTMAX_S16_MULTIPLIER,
+    STOW_SOFTMAX_S16_SHIFT,
+    STOW_SOFTMAX_S16_EXP, /* constant */
+    STOW_SOFTMAX_S16_INVERSE, /* constant */
+    STOW_SOFTMAX_S16_PARAMS
+};
+
+/* softmax_s8, but to int16 of scale 1/65536 and zero point -32768 */
+enum stow_softmax_s8_s16_params {
+    STOW_SOFTMAX_S8_S16_DEPTH,
+    STOW_SOFTMAX_S8_S16_MULTIPLIER,
+    STOW_SOFTMAX_S8_S16_SHIFT,
+    STOW_SOFTMAX_S8_S16_DIFF_MIN,
+    STOW_SOFTMAX_S8_S16_PARAMS
+};
+
+/* each of `filters` memories moved on by one, with the newest entry from weights [filters,features] */
+enum stow_svdf_state_params {
+    STOW_SVDF_STATE_FEATURES,
+    STOW_SVDF_STATE_FILTERS,
+    STOW_SVDF_STATE_MEMORY,
+    STOW_SVDF_STATE_STATE_BYTES,
+    STOW_SVDF_STATE_INPUT_ZERO_POINT,
+    STOW_SVDF_STATE_MULTIPLIER,
+    STOW_SVDF_STATE_SHIFT,
+    STOW_SVDF_STATE_WEIGHTS, /* constant */
+    STOW_SVDF_STATE_PARAMS
+};
+
+/* memories times weights [filters,memory], the sum of `rank` filters for each output */
+enum stow_svdf_output_params {
+    STOW_SVDF_OUTPUT_FILTERS,
+    STOW_SVDF_OUTPUT_MEMORY,
+    STOW_SVDF_OUTPUT_RANK,
+    STOW_SVDF_OUTPUT_STATE_BYTES,
+    STOW_SVDF_OUTPUT_OUTPUT_ZERO_POINT,
+    STOW_SVDF_OUTPUT_MULTIPLIER,
+    STOW_SVDF_OUTPUT_SHIFT,
+    STOW_SVDF_OUTPUT_WEIGHTS, /* constant */
+    STOW_SVDF_OUTPUT_BIAS, /* constant */
+    STOW_SVDF_OUTPUT_PARAMS
+};
+
+/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates are in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
+enum stow_lstm_s8_params {
+    STOW_LSTM_S8_BATCHES,
+    STOW_LSTM_S8_STEPS,
+    STOW_LSTM_S8_FEATURES,
+    STOW_LSTM_S8_OUTPUTS,
+    STOW_LSTM_S8_INPUT_ZERO_POINT,
+    STOW_LSTM_S8_HIDDEN_ZERO_POINT,
+    STOW_LSTM_S8_CLIP,
+    STOW_LSTM_S8_CELL_MULTIPLIER,
+    STOW_LSTM_S8_CELL_SHIFT,
+    STOW_LSTM_S8_FORGET_MULTIPLIER,
+    STOW_LSTM_S8_FORGET_SHIFT,
+    STOW_LSTM_S8_INPUT_MULTIPLIER,
+    STOW_LSTM_S8_INPUT_SHIFT,
+    STOW_LSTM_S8_HIDDEN_MULTIPLIER,
+    STOW_LSTM_S8_HIDDEN_SHIFT,
+    STOW_LSTM_S8_X_WEIGHTS, /* constant */
+    STOW_LSTM_S8_H_WEIGHTS, /* constant */
+    STOW_LSTM_S8_BIAS, /* constant */
+    STOW_LSTM_S8_GATE_FACTORS, /* constant */
+    STOW_LSTM_S8_SIGMOID, /* constant */
+    STOW_LSTM_S8_PARAMS
+};
+
+/* long short-term memory, float32: all outputs, then the cell */
+enum stow_lstm_f32_params {
+    STOW_LSTM_F32_BATCHES,
+    STOW_LSTM_F32_STEPS,
+    STOW_LSTM_F32_FEATURES,
+    STOW_LSTM_F32_OUTPUTS,
+    STOW_LSTM_F32_CLIP, /* float32 bits */
+    STOW_LSTM_F32_X_WEIGHTS, /* constant */
+    STOW_LSTM_F32_H_WEIGHTS, /* constant */
+    STOW_LSTM_F32_BIAS, /* constant */
+    STOW_LSTM_F32_PARAMS
 };
 
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
+#endif
+#ifndef STOW_WITH_RECEIVE
+#define STOW_WITH_RECEIVE 1
 #endif
 #ifndef STOW_WITH_CONV_2D_S8
 #define STOW_WITH_CONV_2D_S8 1
@@ -1315,8 +1422,23 @@ enum stow_receive_params {
 #ifndef STOW_WITH_MUL_INT
 #define STOW_WITH_MUL_INT 1
 #endif
-#ifndef STOW_WITH_RECEIVE
-#define STOW_WITH_RECEIVE 1
+#ifndef STOW_WITH_SOFTMAX_S16
+#define STOW_WITH_SOFTMAX_S16 1
+#endif
+#ifndef STOW_WITH_SOFTMAX_S8_S16
+#define STOW_WITH_SOFTMAX_S8_S16 1
+#endif
+#ifndef STOW_WITH_SVDF_STATE
+#define STOW_WITH_SVDF_STATE 1
+#endif
+#ifndef STOW_WITH_SVDF_OUTPUT
+#define STOW_WITH_SVDF_OUTPUT 1
+#endif
+#ifndef STOW_WITH_LSTM_S8
+#define STOW_WITH_LSTM_S8 1
+#endif
+#ifndef STOW_WITH_LSTM_F32
+#define STOW_WITH_LSTM_F32 1
 #endif
 
 #endif

@@ -79,6 +79,7 @@ static uint32_t stow_element_bytes(uint32_t kind)
     case STOW_SECTION_CONSTANTS: return sizeof(stow_constant_entry);
     case STOW_SECTION_BLOCKS: return sizeof(stow_block);
     case STOW_SECTION_PORTS: return sizeof(stow_port);
+    case STOW_SECTION_STATES: return sizeof(stow_state);
     case STOW_SECTION_STRINGS: return 1;
     case STOW_SECTION_WEIGHTS: return 1;
     default: return 0;
@@ -100,6 +101,7 @@ static void stow_keep_section(stow_plan *plan, uint32_t kind, const void *start,
     case STOW_SECTION_CONSTANTS: plan->constants = start, plan->constant_count = count; break;
     case STOW_SECTION_BLOCKS: plan->blocks = start, plan->block_count = count; break;
     case STOW_SECTION_PORTS: plan->ports = start, plan->port_count = count; break;
+    case STOW_SECTION_STATES: plan->states = start, plan->state_count = count; break;
     case STOW_SECTION_STRINGS: plan->strings = start, plan->strings_bytes = count; break;
     case STOW_SECTION_WEIGHTS: plan->weights = start, plan->weights_bytes = count; break;
     default: break;
@@ -143,7 +145,8 @@ static stow_status stow_open_directory(stow_plan *plan)
         }
     }
     const uint32_t needed = (UINT32_C(2) << STOW_SECTION_WEIGHTS) - (UINT32_C(1) << STOW_SECTION_TENSORS);
-    return seen == needed ? STOW_OK : STOW_BAD_SECTION;
+    const int keeps = (plan->header->flags & STOW_FLAG_STATE) != 0;
+    return (seen & needed) == needed && keeps == (plan->state_count > 0) ? STOW_OK : STOW_BAD_SECTION;
 }
 
 /* With a zero byte at the very end, every name within the section ends in it. */
@@ -163,6 +166,7 @@ STOW_API stow_status stow_open(stow_plan *plan, const void *data, size_t size)
     static const check checks[] = {
         stow_open_directory, stow_check_strings,   stow_check_tensors, stow_check_blocks, stow_check_constants,
         stow_check_buffers,  stow_check_nodes,     stow_check_stages,  stow_check_ports,
+        stow_check_states,
     };
     memset(plan, 0, sizeof *plan);
     stow_status status = stow_check_envelope(data, size);

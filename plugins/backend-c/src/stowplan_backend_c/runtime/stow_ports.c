@@ -76,6 +76,7 @@ STOW_API const char *stow_status_text(stow_status status)
     case STOW_BAD_PARAMS: return "a kernel refuses the parameters of its node";
     case STOW_BAD_FIRING: return "a firing is out of bounds";
     case STOW_BAD_STAGE: return "the stages do not follow each other";
+    case STOW_BAD_STATE: return "what it keeps between runs is damaged";
     case STOW_BAD_PORT: return "an input or output is damaged";
     case STOW_TOO_MUCH_WORK: return "it would run for too long";
     case STOW_BAD_DIGEST: return "its digest does not match its contents";

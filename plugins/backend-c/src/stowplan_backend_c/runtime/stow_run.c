@@ -1,4 +1,6 @@
 /* Runs an opened plan: stage by stage, firing by firing; everything was checked when the plan was opened. */
+#include <string.h>
+
 #include "stow_internal.h"
 
 STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
@@ -18,9 +20,7 @@ STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
     context->fast = fast;
     context->slow = slow;
     stow_reset_counters(context);
-#if STOW_WITH_RECEIVE
-    context->state = 0;
-#endif
+    stow_reset(context);
     return STOW_OK;
 }
 
@@ -135,6 +135,43 @@ STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *s
 #endif
 }
 
+/* Where a buffer begins whose rows follow each other. */
+static uint8_t *stow_start(const stow_context *context, uint32_t buffer)
+{
+    const stow_rows rows = stow_resolve(context, &context->plan->buffers[buffer]);
+    return stow_row(&rows, 0);
+}
+
+STOW_API void stow_reset(stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+#if STOW_WITH_RECEIVE
+    context->phase = 0; /* a run that waits for rows is over as well */
+#endif
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        const stow_state *state = &plan->states[i];
+        const stow_buffer *buffer = &plan->buffers[state->before];
+        const size_t size = (size_t)buffer->rows * buffer->row_bytes;
+        uint8_t *before = stow_start(context, state->before);
+        if (state->initial == STOW_NOTHING_32) {
+            memset(before, 0, size);
+        } else {
+            memcpy(before, stow_constant_at(context, &plan->constants[state->initial]), size);
+        }
+    }
+}
+
+STOW_API void stow_keep_state(const stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        const stow_state *state = &plan->states[i];
+        const stow_buffer *buffer = &plan->buffers[state->after];
+        const size_t size = (size_t)buffer->rows * buffer->row_bytes;
+        memmove(stow_start(context, state->before), stow_start(context, state->after), size);
+    }
+}
+
 STOW_API stow_status stow_invoke(stow_context *context)
 {
     const stow_plan *plan = context->plan;
@@ -152,5 +189,6 @@ STOW_API stow_status stow_invoke(stow_context *context)
             stow_fire(context, &plan->firings[stage->first_firing + f]);
         }
     }
+    stow_keep_state(context);
     return STOW_OK;
 }

@@ -6,10 +6,10 @@
 #if STOW_WITH_RECEIVE
 
 /* Where a context stands between calls. */
-enum stow_states {
-    STOW_STATE_IDLE = 0, /* bound, or failed: stow_begin comes next */
-    STOW_STATE_WAITING,  /* the firing it stands at takes rows from outside */
-    STOW_STATE_DONE
+enum stow_phases {
+    STOW_PHASE_IDLE = 0, /* bound, or failed: stow_begin comes next */
+    STOW_PHASE_WAITING,  /* the firing it stands at takes rows from outside */
+    STOW_PHASE_DONE
 };
 
 static const stow_node *stow_node_of(const stow_plan *plan, uint32_t firing)
@@ -67,15 +67,16 @@ static stow_status stow_advance(stow_context *context)
     for (;;) {
         const stow_status status = stow_enter_stages(context);
         if (status != STOW_OK) {
-            context->state = STOW_STATE_IDLE;
+            context->phase = STOW_PHASE_IDLE;
             return status;
         }
         if (context->firing == plan->firing_count) {
-            context->state = STOW_STATE_DONE;
+            stow_keep_state(context);
+            context->phase = STOW_PHASE_DONE;
             return STOW_OK;
         }
         if (stow_is_arrival(plan, context->firing)) {
-            context->state = STOW_STATE_WAITING;
+            context->phase = STOW_PHASE_WAITING;
             if (context->wanted == 0) {
                 context->wanted = stow_count_wanted(context);
             }
@@ -115,13 +116,13 @@ STOW_API stow_status stow_begin(stow_context *context)
 
 STOW_API stow_status stow_push_rows(stow_context *context, uint32_t input, const void *rows, uint32_t count)
 {
-    if (context->state == STOW_STATE_IDLE) {
+    if (context->phase == STOW_PHASE_IDLE) {
         return STOW_NOT_BEGUN;
     }
     if (!stow_is_streamed(context->plan, input)) {
         return STOW_WRONG_INPUT;
     }
-    if (context->state == STOW_STATE_DONE) {
+    if (context->phase == STOW_PHASE_DONE) {
         return count == 0 ? STOW_OK : STOW_TOO_MANY_ROWS;
     }
     if (input != stow_waiting_for(context)) {
@@ -142,7 +143,7 @@ STOW_API stow_status stow_push_rows(stow_context *context, uint32_t input, const
 
 STOW_API uint32_t stow_waiting_for(const stow_context *context)
 {
-    if (context->state != STOW_STATE_WAITING) {
+    if (context->phase != STOW_PHASE_WAITING) {
         return STOW_NO_INPUT;
     }
     return stow_arrival_input(context->plan, context->firing);
@@ -150,7 +151,7 @@ STOW_API uint32_t stow_waiting_for(const stow_context *context)
 
 STOW_API uint32_t stow_rows_wanted(const stow_context *context)
 {
-    return context->state == STOW_STATE_WAITING ? context->wanted : 0;
+    return context->phase == STOW_PHASE_WAITING ? context->wanted : 0;
 }
 
 STOW_API uint32_t stow_input_rows(const stow_plan *plan, uint32_t index)

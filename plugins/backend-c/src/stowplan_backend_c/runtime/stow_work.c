@@ -55,6 +55,12 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_FULLY_CONNECTED_INT: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_INT_FEATURES);
     case STOW_KIND_BATCH_MATMUL_F32: return stow_work_param(plan, node, STOW_BATCH_MATMUL_F32_K);
     case STOW_KIND_ARG_EXTREME: return stow_work_param(plan, node, STOW_ARG_EXTREME_DEPTH);
+    case STOW_KIND_SVDF_STATE: return stow_work_param(plan, node, STOW_SVDF_STATE_FEATURES);
+    case STOW_KIND_SVDF_OUTPUT: return stow_window_work(plan, node, STOW_SVDF_OUTPUT_MEMORY, 1); /* and rank */
+    case STOW_KIND_LSTM_S8:
+    case STOW_KIND_LSTM_F32:
+        return stow_multiply_work(4, stow_add_work(stow_work_param(plan, node, STOW_LSTM_S8_FEATURES),
+                                                   stow_work_param(plan, node, STOW_LSTM_S8_OUTPUTS)));
     case STOW_KIND_REDUCE:
         return stow_multiply_work(stow_window_work(plan, node, STOW_REDUCE_GONE0, 1),
                                   stow_window_work(plan, node, STOW_REDUCE_GONE0 + 2, 1));

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import functions, rearranging, sampling, shapes
+from stowplan_importer_tflite.lower import functions, rearranging, recurrent, sampling, shapes
 from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
-from stowplan_importer_tflite.lower.elementwise import add, dequantize, logistic, mul, quantize, relu, relu6, softmax
+from stowplan_importer_tflite.lower.elementwise import (
+    add,
+    dequantize,
+    logistic,
+    mul,
+    quantize,
+    relu,
+    relu6,
+    shift,
+    softmax,
+)
 from stowplan_importer_tflite.lower.movement import concatenation, pad, reshape
 from stowplan_importer_tflite.lower.pooling import average_pool_2d, max_pool_2d, mean
+from stowplan_importer_tflite.prepare import SHIFT
 from stowplan_importer_tflite.site import Conversion, Site
 
 FLOATS = ("float32",)
@@ -55,6 +66,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "ZEROS_LIKE": shapes.zeros_like,
     "RANGE": shapes.range_,
     "GATHER": sampling.gather,
+    "GATHER_ND": sampling.gather_nd,
     "MIRROR_PAD": sampling.mirror_pad,
     "PADV2": sampling.pad_v2,
     "RESIZE_BILINEAR": sampling.resize_bilinear,
@@ -104,5 +116,8 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "LOG_SOFTMAX": functions.along_runs("log_softmax"),
     "L2_NORMALIZATION": functions.along_runs("l2_normalization"),
     "BATCH_MATMUL": functions.batch_matmul,
+    "SVDF": recurrent.svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
+    SHIFT: shift,
 }
 MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK"})

@@ -8,6 +8,7 @@ from stowplan.flow.graph import Quantization
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ARITHMETIC_ACTIVATION, SOFTMAX_BETA
 from stowplan_importer_tflite.site import (
+    COMPUTED,
     REALS,
     Conversion,
     Mismatch,
@@ -23,6 +24,7 @@ from stowplan_importer_tflite.site import (
 PROBABILITY = Quantization(scales=(1 / 256,), zero_points=(-128,))
 """The one quantization in which the fixed-point kernels of SOFTMAX and LOGISTIC deliver."""
 
+PROBABILITY_16 = Quantization(scales=(1 / 32768,), zero_points=(0,))
 ADD_SHIFT = 20
 
 
@@ -63,7 +65,11 @@ def logistic(site: Site) -> Conversion:
 
 
 def softmax(site: Site) -> Conversion:
-    x, y = _unary(site)
+    site.arity(1, 1)
+    x = site.activation(0, COMPUTED)
+    y = check_activation(site.output, COMPUTED)
+    if y.dtype != x.dtype and (x.dtype, y.dtype) != ("int8", "int16"):
+        raise Refusal(f"{x.dtype} input but {y.dtype} output")
     _check_probability(y)
     if not x.shape:
         raise Refusal("a scalar has no axis to sum along")
@@ -82,6 +88,11 @@ def quantize(site: Site) -> Conversion:
     if y.quantization is None:
         raise Refusal(f"output {shown(y.name)} has no scale")
     return Conversion(kind="quantize", inputs=(x.tensor,), shape=x.shape)
+
+
+def shift(site: Site) -> Conversion:
+    """Between uint8 at the border of the model and int8 inside; see prepare.py."""
+    return Conversion(kind="quantize", inputs=(site.value(0).tensor,), shape=site.value(0).shape)
 
 
 def dequantize(site: Site) -> Conversion:
@@ -103,6 +114,11 @@ def _unary(site: Site) -> tuple[Value, Value]:
 
 
 def _check_probability(y: Value) -> None:
+    if y.dtype == "int16" and y.quantization != PROBABILITY_16:
+        assert y.quantization is not None
+        if y.quantization.zero_point != -32768 or abs(y.quantization.scale * 65536 - 1) > 1e-3:
+            found = f"scale {y.quantization.scale:.6g} and zero point {y.quantization.zero_point}"
+            raise Refusal(f"output {shown(y.name)} has {found}; 1/32768 and 0 would be supported")
     if y.dtype == "int8" and y.quantization != PROBABILITY:
         assert y.quantization is not None
         found = f"scale {y.quantization.scale:.6g} and zero point {y.quantization.zero_point}"

@@ -250,7 +250,7 @@ def space_to_batch(site: Site) -> list[Conversion]:
     return [*found, rearranged(source, shape, axes)]
 
 
-def batch_to_space(site: Site) -> Conversion:
+def batch_to_space(site: Site) -> list[Conversion]:
     site.arity(3, 3)
     x, block, crops = moved(site), *_blocks(site, "crops")
     batch, rest = x.shape[0] // math.prod(block), x.shape[len(block) + 1 :]
@@ -258,17 +258,22 @@ def batch_to_space(site: Site) -> Conversion:
         raise Mismatch(f"blocks of {block} of an input of shape {spelled(x.shape)}")
     steps = steps_of((*block, batch, *x.shape[1:]))
     inner, outer = steps[: len(block)], steps[len(block) :]
-    axes, shape, offset = [(batch, outer[0])], [batch], 0
+    axes, wide, begin, shape = [(batch, outer[0])], [batch], [0], [batch]
     for i, b in enumerate(block):
-        size = x.shape[i + 1] * b - crops[2 * i] - crops[2 * i + 1]
-        # A crop that is no multiple of the block would make the first block of a row a part of one.
-        if size < 1 or crops[2 * i] % b or size % b:
-            raise Refusal(f"crops {crops[:8]} that are no multiples of the blocks {block}")
-        offset += crops[2 * i] // b * outer[i + 1]
-        axes += [(size // b, outer[i + 1]), (b, inner[i])]
-        shape.append(size)
+        axes += [(x.shape[i + 1], outer[i + 1]), (b, inner[i])]
+        wide.append(x.shape[i + 1] * b)
+        begin.append(crops[2 * i])
+        shape.append(wide[-1] - crops[2 * i] - crops[2 * i + 1])
+    if min(shape) < 1:
+        raise Mismatch(f"crops {crops[:8]} leave nothing of {spelled(wide)}")
     axes += zip(rest, outer[len(block) + 1 :], strict=True)
-    return rearranged(x, (*shape, *rest), axes, offset)
+    if not any(crops):
+        return [rearranged(x, (*wide, *rest), axes)]
+    whole = site.new((*wide, *rest), x.dtype, x.quantization, None)
+    return [
+        rearranged(x, whole.shape, axes, output=whole.tensor),
+        cut(whole, [*begin, *(0 for _ in rest)], (*shape, *rest)),
+    ]
 
 
 def _blocks(site: Site, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,7 +9,7 @@ from stowplan.build.fold import FORMATS
 from stowplan.build.lower.fixed_point import float32, round_away
 from stowplan.flow.graph import Attribute
 from stowplan_importer_tflite import schema
-from stowplan_importer_tflite.lower.rearranging import moved
+from stowplan_importer_tflite.lower.rearranging import moved, steps_of
 from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_same_quantization
 
@@ -37,6 +37,41 @@ def gather(site: Site) -> Conversion | list[Conversion]:
         return picked
     inner = site.new(flat, x.dtype, x.quantization, None)
     return [picked._replace(output=inner.tensor), Conversion("reshape", (inner.tensor,), shape)]
+
+
+def gather_nd(site: Site) -> list[Conversion]:
+    """The last axis of the indices lists places along the first axes of the input; those are counted as one axis."""
+    site.arity(2, 2)
+    x, indices = moved(site), site.value(1)
+    depth = indices.shape[-1] if indices.shape else 0
+    if not 0 < depth <= len(x.shape) or indices.dtype != "int32":
+        raise Mismatch(f"{indices.dtype} indices of shape {spelled(indices.shape)} into shape {spelled(x.shape)}")
+    merged = (math.prod(x.shape[:depth]), *x.shape[depth:])
+    shape = (*indices.shape[:-1], *x.shape[depth:])
+    steps = steps_of(x.shape[:depth])
+    flat = site.new(merged, x.dtype, x.quantization, None)
+    first = Conversion("reshape", (x.tensor,), merged, output=flat.tensor)
+    if indices.data is not None:
+        numbers = site.constant_integers(1, "the indices")
+        places = tuple(
+            sum(n * step for n, step in zip(numbers[i : i + depth], steps, strict=True))
+            for i in range(0, len(numbers), depth)
+        )
+        if any(not 0 <= place < merged[0] for place in places):
+            raise Mismatch(f"an index outside shape {spelled(x.shape)}")
+        wide = (len(places), *merged[1:])
+        inner = site.new(wide, x.dtype, x.quantization, None)
+        picked = sampled(flat, wide, {0: places})._replace(output=inner.tensor)
+        return [first, picked, Conversion("reshape", (inner.tensor,), shape)]
+    scale = site.new((depth,), "int32", None, struct.pack(f"<{depth}i", *steps))
+    scaled, places_ = site.new(indices.shape, "int32", None, None), site.new(indices.shape[:-1], "int32", None, None)
+    axes = (len(indices.shape) - 1,)
+    return [
+        first,
+        Conversion("mul", (indices.tensor, scale.tensor), indices.shape, {"activation": "none"}, scaled.tensor),
+        Conversion("reduce", (scaled.tensor,), places_.shape, {"function": "sum", "axes": axes}, places_.tensor),
+        Conversion("gather", (flat.tensor, places_.tensor), shape, {"axis": 0}),
+    ]
 
 
 def sampled(x: Value, shape: tuple[int, ...], tables: dict[int, tuple[int, ...]]) -> Conversion:

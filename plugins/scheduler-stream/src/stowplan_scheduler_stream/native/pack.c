@@ -1,0 +1,145 @@
+/* The portfolio: greedy orders, then ejection search and valley search in turn, until the goal or the end of time. */
+#include "search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4 };
+
+typedef struct portfolio {
+    search *s;
+    ejector *e;
+    valley *v;
+    int64_t goal;
+    int64_t rounds;
+    int64_t ejections, valleys; /* runs of each */
+    double in_ejection, in_valley; /* seconds spent */
+    int fit_for_valleys;
+} portfolio;
+
+/* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
+static int64_t luby(int64_t i)
+{
+    int64_t size = 1, length = 1;
+    while (size < i + 1) {
+        size = 2 * size + 1;
+        length *= 2;
+    }
+    while (size - 1 != i) {
+        size /= 2;
+        length /= 2;
+        i %= size;
+    }
+    return length;
+}
+
+static int done(const portfolio *p)
+{
+    return p->s->best_height <= p->goal || p->s->best_height <= p->s->lower;
+}
+
+/* Mostly the goal itself, else a height between it and the best, so that something comes out in any case. */
+static int64_t target(const portfolio *p, int64_t run)
+{
+    static const int64_t quarters[TARGETS] = {0, 2, 0, 1};
+    const search *s = p->s;
+    int64_t bottom = p->goal > s->lower ? p->goal : s->lower;
+    int64_t height = bottom + (s->best_height - bottom) / 4 * quarters[run % TARGETS];
+    height = align_down(height, s->unit);
+    return height < s->best_height ? height : s->best_height - 1;
+}
+
+/* Where the block goes in this run: mostly hung under the height, now and then left at its lowest. */
+static int64_t shift_for(const search *s, int64_t height, int64_t run)
+{
+    const pack_problem *q = s->q;
+    switch (run % SHIFTS) {
+    case 0: return search_shift(s, height, q->block_alignment);
+    case 1: return q->block_least_alignment ? search_shift(s, height, q->block_least_alignment)
+                                            : search_shift(s, height, q->block_alignment);
+    case 2: return search_shift(s, height, q->block_alignment);
+    default: return 0;
+    }
+}
+
+static void eject_once(portfolio *p)
+{
+    int64_t run = p->ejections++, height = target(p, run / SHIFTS + run);
+    int64_t shift = shift_for(p->s, height, run);
+    if (ejection_run(p->e, height, shift, EJECTION_UNIT * luby(run))) {
+        search_keep(p->s, shift, PACK_EJECTION);
+    }
+}
+
+/* A height that was searched to the end without a result raises the bound. */
+static void search_valleys_once(portfolio *p)
+{
+    search *s = p->s;
+    int64_t run = p->valleys++, height = target(p, run % 3 ? 0 : run / 3);
+    int64_t shift = search_shift(s, height, s->q->block_alignment);
+    valley_result found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
+    if (found == VALLEY_FOUND) {
+        search_keep(s, shift, PACK_VALLEY);
+    } else if (found == VALLEY_NONE && s->block_end == 0 && height >= s->lower) {
+        s->lower = align_up(height + 1, s->unit);
+    }
+    p->fit_for_valleys = found != VALLEY_UNFIT;
+}
+
+static int search_on(portfolio *p)
+{
+    p->e = ejection_new(p->s);
+    p->v = valley_new(p->s);
+    double now = search_now();
+    while (p->e && p->v && !done(p) && now < p->s->deadline) {
+        double *spent = p->fit_for_valleys && p->in_valley < p->in_ejection ? &p->in_valley : &p->in_ejection;
+        if (spent == &p->in_valley) {
+            search_valleys_once(p);
+        } else {
+            eject_once(p);
+        }
+        double then = now;
+        now = search_now();
+        *spent += now - then;
+        p->rounds++;
+    }
+    int ok = p->e && p->v;
+    ejection_free(p->e);
+    valley_free(p->v);
+    return ok;
+}
+
+static void take_hint(search *s)
+{
+    if (s->q->hint) {
+        memcpy(s->offset, s->q->hint, (size_t)s->q->count * sizeof *s->offset);
+        search_keep(s, 0, PACK_HINT);
+    }
+}
+
+static int64_t run(search *s, int64_t *offsets, pack_report *report)
+{
+    portfolio p = {.s = s, .goal = s->q->goal_bytes, .fit_for_valleys = 1};
+    take_hint(s);
+    if (!(done(&p) && s->best_height >= 0) && !greedy_all(s)) {
+        return PACK_NO_MEMORY;
+    }
+    if (!done(&p) && search_now() < s->deadline && !search_on(&p)) {
+        return PACK_NO_MEMORY;
+    }
+    memcpy(offsets, s->best, (size_t)s->q->count * sizeof *offsets);
+    *report = (pack_report){s->best_height, s->live_peak, s->best_height <= s->lower, s->member, p.rounds};
+    return s->best_height;
+}
+
+int64_t pack_boxes(const pack_problem *problem, int64_t *offsets, pack_report *report)
+{
+    search s = {0};
+    memset(report, 0, sizeof *report);
+    int64_t result = search_begin(&s, problem);
+    if (result == 0) {
+        result = run(&s, offsets, report);
+    }
+    search_end(&s);
+    return result;
+}

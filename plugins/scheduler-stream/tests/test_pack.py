@@ -1,0 +1,179 @@
+"""The native packer: its answers are right, least where the oracle knows, and good in the time it is given.
+
+rows/*.csv are the lives of the rows of the standard int8 models, streamed through in an order with the least live peak,
+with the input resident (its rows are pinned) or streamed in.
+"""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stowplan_scheduler_stream
+from brute_pack import faults, least_height
+from rectangles import perfect
+from stowplan.build.arena import Box, Placement, live_peak
+from stowplan.errors import InternalFault
+from stowplan_scheduler_stream.packer import Packer, Packing
+
+NATIVE = Path(stowplan_scheduler_stream.__file__).parent / "native"
+ROWS = Path(__file__).parent / "rows"
+SOURCES = ("pack.c", "search.c", "greedy.c", "ejection.c", "valley.c")
+
+
+@pytest.fixture(scope="session")
+def packer(tmp_path_factory: pytest.TempPathFactory) -> Packer:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path_factory.mktemp("pack") / "pack.so"
+    flags = "-std=c11 -O2 -shared -fPIC -Wall -Wextra -Wconversion -Werror".split()
+    subprocess.run([compiler, *flags, "-o", library, *(NATIVE / name for name in SOURCES)], check=True)
+    return Packer(ctypes.CDLL(str(library)))
+
+
+def rows(name: str) -> list[Box]:
+    with (ROWS / f"{name}.csv").open() as file:
+        lines = [[int(cell) if cell else None for cell in line] for line in list(csv.reader(file))[1:]]
+    return [Box(*line) for line in lines]  # type: ignore[arg-type]
+
+
+def assert_right(boxes: list[Box], packing: Packing, floor_bytes: int = 0, block: tuple[int, ...] = (0,)) -> None:
+    placement = packing.placement
+    assert faults(boxes, placement.offsets, placement.height_bytes, floor_bytes) == []
+    shifts = {o - b.offset_bytes for b, o in zip(boxes, placement.offsets, strict=True) if b.offset_bytes is not None}
+    assert len(shifts) <= 1
+    assert all(shift == 0 or any(a and shift % a == 0 for a in block) for shift in shifts)
+    assert packing.live_peak_bytes == live_peak(boxes) + floor_bytes
+
+
+@st.composite
+def few_boxes(draw: st.DrawFn) -> list[Box]:
+    boxes = []
+    for _ in range(draw(st.integers(0, 6))):
+        first, life = draw(st.integers(0, 6)), draw(st.integers(0, 5))
+        boxes.append(Box(first, first + life, draw(st.integers(0, 9)), draw(st.sampled_from([1, 2, 3, 4]))))
+    return boxes
+
+
+@settings(max_examples=400, deadline=None)
+@given(boxes=few_boxes(), floor_bytes=st.integers(0, 3), seed=st.integers(0, 9))
+def test_few_boxes_are_placed_as_low_as_any_order_can(
+    packer: Packer, boxes: list[Box], floor_bytes: int, seed: int
+) -> None:
+    packing = packer.pack(boxes, floor_bytes=floor_bytes, seconds=2, seed=seed)
+    assert_right(boxes, packing, floor_bytes)
+    assert packing.proven
+    assert packing.placement.height_bytes == least_height(boxes, floor_bytes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(boxes=few_boxes(), pin=st.tuples(st.integers(0, 5), st.integers(1, 5), st.integers(1, 6), st.integers(0, 7)))
+def test_nothing_touches_a_pinned_box_and_no_order_around_it_is_lower_than_a_proof_says(
+    packer: Packer, boxes: list[Box], pin: tuple[int, int, int, int]
+) -> None:
+    boxes = [*boxes[:5], Box(pin[0], pin[0] + pin[1], pin[2], 1, pin[3])]
+    packing = packer.pack(boxes, seconds=0.05)
+    assert_right(boxes, packing)
+    least = least_height(boxes)
+    assert packing.placement.height_bytes >= least
+    assert not packing.proven or packing.placement.height_bytes == least
+
+
+@pytest.mark.parametrize("mode", ["resident", "streamed"])
+@pytest.mark.parametrize("model", ["kws", "vww", "resnet8", "person_detect"])
+def test_rows_of_the_standard_models_lie_within_1_percent_of_their_live_peak(
+    packer: Packer, model: str, mode: str
+) -> None:
+    boxes = rows(f"{model}_{mode}")
+    goal = live_peak(boxes) * 101 // 100
+    packing = packer.pack(boxes, goal_bytes=goal, seconds=30, block_alignments=(16, 4))
+    assert_right(boxes, packing, block=(16, 4))
+    assert packing.placement.height_bytes <= goal
+
+
+@pytest.mark.parametrize("model", ["kws_resident", "vww_streamed", "resnet8_streamed", "person_detect_streamed"])
+def test_rows_of_the_standard_models_reach_their_live_peak(packer: Packer, model: str) -> None:
+    boxes = rows(model)
+    packing = packer.pack(boxes, seconds=30, block_alignments=(16, 4))
+    assert_right(boxes, packing, block=(16, 4))
+    assert packing.proven
+    assert packing.placement.height_bytes == live_peak(boxes)
+
+
+@pytest.mark.parametrize("count", [60, 154, 203, 308])
+def test_a_rectangle_cut_to_pieces_is_put_together_again(packer: Packer, count: int) -> None:
+    boxes = [Box(first, last, high - low, 1024) for first, last, low, high in perfect(count, count)]
+    packing = packer.pack(boxes, seconds=60)
+    assert_right(boxes, packing)
+    assert packing.placement.height_bytes == 1024 * 1024
+
+
+def test_a_short_limit_gives_the_best_greedy_placement_in_time(packer: Packer) -> None:
+    boxes = rows("person_detect_streamed")
+    start = time.perf_counter()
+    packing = packer.pack(boxes, seconds=0.05)
+    assert time.perf_counter() - start < 1.0
+    assert_right(boxes, packing)
+    assert packing.placement.height_bytes < 2 * live_peak(boxes)
+
+
+def test_the_same_seed_finds_the_same_placement(packer: Packer) -> None:
+    boxes = rows("resnet8_streamed")
+    goal = live_peak(boxes) * 103 // 100
+    found = [packer.pack(boxes, goal_bytes=goal, seconds=0.0, seed=5).placement for _ in range(2)]
+    assert found[0] == found[1]
+
+
+def test_a_hint_is_never_made_worse(packer: Packer) -> None:
+    boxes = rows("vww_streamed")
+    stacked, end = [], 0
+    for box in boxes:
+        stacked.append(end)
+        end += -(-box.size_bytes // 16) * 16
+    best = packer.pack(boxes, seconds=5).placement
+    packing = packer.pack(boxes, seconds=0.0, hint=best)
+    assert packing.placement == best
+    assert packing.member == "hint"
+    assert packer.pack(boxes, seconds=0.0, hint=Placement(tuple(stacked), end)).placement.height_bytes < end
+
+
+def test_the_rows_of_an_input_move_up_together_where_that_saves_bytes(packer: Packer) -> None:
+    """Input rows of 16 bytes end one by one from the bottom; hung from the top they leave one growing gap below.
+
+    Steps 0..4; a result of 48 bytes is born when three of the four rows are gone, above or below what is left.
+    """
+    boxes = [Box(0, r + 1, 16, 1, 16 * r) for r in range(4)] + [Box(3, 5, 48, 4)]
+    packing = packer.pack(boxes, seconds=2, block_alignments=(16, 4))
+    assert_right(boxes, packing, block=(16,))
+    assert packing.placement.height_bytes == 64
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        [Box(0, 2, 8, 4, 0), Box(1, 3, 8, 4, 4)],
+        [Box(0, 1, 8, 4, 2)],
+        [Box(2, 1, 8)],
+        [Box(0, 1, -1)],
+        [Box(0, 1, 2**62)],
+        [Box(0, 2**31, 1)],
+        [Box(0, 1, 1, 0)],
+    ],
+)
+def test_boxes_that_make_no_sense_are_refused_in_one_line(packer: Packer, boxes: list[Box]) -> None:
+    with pytest.raises(InternalFault, match="packer"):
+        packer.pack(boxes, seconds=0.1)
+
+
+def test_no_boxes_need_no_bytes(packer: Packer) -> None:
+    assert packer.pack([]).placement == Placement((), 0)
+    assert packer.pack([], floor_bytes=12).placement == Placement((), 12)
