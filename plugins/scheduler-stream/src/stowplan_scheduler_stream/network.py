@@ -50,7 +50,7 @@ class Stuff:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside as they arrive."""
+    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside."""
 
     reload: tuple[int, ...] = ()
     spill: tuple[int, ...] = ()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from stowplan.build.arena import Box, live_peak, place
+from stowplan.build.arena import Box, Placement, live_peak, place
+from stowplan_scheduler_stream.native import packer
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import RegionOrder, Span
+
+INPUT_ALIGNMENTS = (16, 4)
+"""A model input may lie anywhere in the pool, at a multiple of the first, or of the second where that saves bytes."""
 
 
 @dataclass(frozen=True)
@@ -28,29 +32,43 @@ class _Piece:
     starts: tuple[int, ...]
 
 
-def pack_region(network: Network, order: RegionOrder, capacity_bytes: int | None, floor_bytes: int) -> Packed:
+def pack_region(
+    network: Network,
+    order: RegionOrder,
+    capacity_bytes: int | None,
+    floor_bytes: int,
+    goal_bytes: int = 0,
+    seconds: float = 0.0,
+) -> Packed:
     """Place the rows of a region above `floor_bytes`; as rings where they do as well as single rows.
 
-    The result may be higher than the capacity: then nothing lower was found.
+    With `seconds` to spend, the compiled packer goes on where greedy orders do not reach the capacity, or without one
+    `goal_bytes`. The result may be higher than the capacity: then nothing lower was found.
     """
     rows = _pieces(network, order, floor_bytes, rings=False)
     peak = live_peak([piece.box for piece in rows]) + floor_bytes
-    best = _place(_pieces(network, order, floor_bytes, rings=True), order, capacity_bytes, floor_bytes)
-    fits = capacity_bytes is None or best[1] <= capacity_bytes
-    hopeless = capacity_bytes is not None and peak > capacity_bytes
-    if order.tiled and not hopeless and not (fits and capacity_bytes is not None):
-        best = min(best, _place(rows, order, capacity_bytes, floor_bytes), key=lambda found: found[1])
-    return Packed(best[0], best[1], peak)
+    aim = max(goal_bytes, peak) if capacity_bytes is None else capacity_bytes
+    best = _greedy(_pieces(network, order, floor_bytes, rings=True), order, capacity_bytes, floor_bytes)
+    if order.tiled and peak <= aim and (best.height_bytes > aim or capacity_bytes is None):
+        best = min(best, _greedy(rows, order, capacity_bytes, floor_bytes), key=lambda packed: packed.height_bytes)
+    native = packer()
+    if native is not None and seconds > 0 and order.tiled and peak <= aim < best.height_bytes:
+        boxes = [piece.box for piece in rows]
+        packing = native.pack(boxes, aim, floor_bytes, seconds, block_alignments=INPUT_ALIGNMENTS)
+        best = min(best, _spread(rows, order, packing.placement), key=lambda packed: packed.height_bytes)
+    return Packed(best.offsets, best.height_bytes, peak)
 
 
-def _place(
-    pieces: list[_Piece], order: RegionOrder, capacity_bytes: int | None, floor_bytes: int
-) -> tuple[tuple[tuple[int, ...], ...], int]:
-    placement = place([piece.box for piece in pieces], capacity_bytes, floor_bytes)
+def _greedy(pieces: list[_Piece], order: RegionOrder, capacity_bytes: int | None, floor_bytes: int) -> Packed:
+    return _spread(pieces, order, place([piece.box for piece in pieces], capacity_bytes, floor_bytes))
+
+
+def _spread(pieces: list[_Piece], order: RegionOrder, placement: Placement) -> Packed:
+    """Turn an offset per box into an offset per row."""
     offsets: list[list[int]] = [[] for _ in order.spans]
     for piece, offset in zip(pieces, placement.offsets, strict=True):
         offsets[piece.span].extend(offset + start for start in piece.starts)
-    return tuple(map(tuple, offsets)), placement.height_bytes
+    return Packed(tuple(map(tuple, offsets)), placement.height_bytes, 0)
 
 
 def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool) -> list[_Piece]:

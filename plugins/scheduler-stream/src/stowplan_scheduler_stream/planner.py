@@ -29,6 +29,10 @@ class Budget:
         return constants_in([network.steps[i] for i in steps]) <= self.weight_bytes
 
 
+PATIENCE_SECONDS = 0.5
+"""For the packer, where a network would not fit otherwise."""
+ATTEMPTS = ((0, False), (0, True), (1, False), (2, False))
+"""Seeds of the search, and whether it looks for pieces: orders with one live peak pack differently."""
 PIECES = Effort(states=500, seconds=20.0, cuts=True)
 """For a network in pieces: few states for each, for there are thousands of them."""
 
@@ -54,14 +58,17 @@ class Planner:
         """
         best = self.greedy(steps, slow)
         room = self._room()
-        for seed, cuts in ((0, False), (1, False), (2, False)) if slow else ((0, False), (0, True), (1, False), (2, False)):
+        for seed, cuts in ATTEMPTS:
             if self.budget.holds(best):
                 break
+            if cuts and slow:
+                continue  # a region is cut by ending it
             found = self.search(steps, slow, seed, cuts)
             if found is None:
                 break
             if found.peak_bytes < best.packed.height_bytes:
-                best = min(best, self.searched(steps, slow, found), key=lambda placed: placed.packed.height_bytes)
+                placed = self.searched(steps, slow, found, seconds=0.0 if slow else PATIENCE_SECONDS)
+                best = min(best, placed, key=lambda either: either.packed.height_bytes)
             if room is not None and found.lower_bound_bytes > room:
                 break
         return best
@@ -71,7 +78,7 @@ class Planner:
         return self._placed(steps, slow, tiled=True, order=found.order, goal_bytes=goal_bytes, seconds=seconds)
 
     def search(self, steps: range, slow: bool, seed: int = 0, cuts: bool = False) -> Found | None:
-        """Return the order with the least live bytes that the effort allows; with `cuts`, in pieces one after another."""
+        """Return the order with the least live bytes the effort allows; with `cuts`, in pieces one by one."""
         crossing = self.network.crossing(steps, slow)
         works = region_works(self.network, steps, crossing)
         entering = entering_region(self.network, steps, crossing)
@@ -89,7 +96,9 @@ class Planner:
     ) -> Placed:
         crossing = self.network.crossing(steps, slow)
         ordered = order_region(self.network, steps, crossing, tiled, order)
-        packed = pack_region(self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes)
+        packed = pack_region(
+            self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes, goal_bytes, seconds
+        )
         return Placed(steps, ordered, packed, crossing)
 
     def _room(self) -> int | None:

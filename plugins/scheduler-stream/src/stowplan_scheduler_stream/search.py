@@ -6,25 +6,21 @@ import ctypes
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
-from stowplan.errors import RuntimeFailure
-from stowplan.native.library import NativeLibrary
+from stowplan_scheduler_stream.native import library
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import SPILL, Work
 
 PATIENCE = 6
-LIBRARY = NativeLibrary(name="stowplan-stream", folders=(Path(__file__).parent / "native",))
 
 _INTS, _LONGS, _BYTES = (ctypes.POINTER(kind) for kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How hard to look: states remembered per threshold, and seconds in all. `seed` changes which order is met first."""
+    """How hard to look: states remembered per threshold, and seconds. `seed` changes which order is met first."""
 
     states: int = 20_000
     seconds: float = 0.5
@@ -92,19 +88,6 @@ class _Result(ctypes.Structure):
     )
 
 
-_ARGUMENTS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_SIGNATURES = (("order_search", ctypes.c_int, _ARGUMENTS), ("order_cuts", ctypes.c_int, _ARGUMENTS))
-
-
-@lru_cache(maxsize=1)
-def library() -> ctypes.CDLL | None:
-    """Return the compiled search, or None on a machine without a C compiler: then greedy orders have to do."""
-    try:
-        return LIBRARY.load(_SIGNATURES)
-    except RuntimeFailure:
-        return None
-
-
 def find_order(
     network: Network, works: Sequence[Work], entering: Sequence[int], useless_bytes: int | None, effort: Effort
 ) -> Found | None:
@@ -143,8 +126,7 @@ class _Arrays:
         self.spilled = frozenset(work.tensor for work in works if work.step == SPILL)
         self.read_rows = {tensor: bytearray(network.stuff(tensor).rows) for tensor in self.tensors}
         self.columns: dict[str, array[int]] = {
-            name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i")
-            for name, kind in _COLUMNS
+            name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i") for name, kind in _COLUMNS
         }
         self.nothing = len(self.tensors)
         for index, work in enumerate(works):
