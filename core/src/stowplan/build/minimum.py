@@ -27,7 +27,7 @@ def find_minimum(asker: Asker, progress: Progress) -> tuple[Minimum, Plan]:
     minimum = Minimum(
         one_pool=_proven(asker, one_pool),
         fast=_fast(asker, progress),
-        streamed_input=_streamed(asker, graph.inputs, progress),
+        streamed_input=_streamed(asker, graph.entries, progress),
     )
     return minimum, one_pool
 

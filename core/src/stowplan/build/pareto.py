@@ -52,7 +52,7 @@ def find_pareto(asker: Asker, progress: Callable[[str], None], budgets: int = BU
 def _compulsory(asker: Asker) -> int:
     """Bytes of inputs and outputs: what has to move when they lie in slow memory."""
     graph = asker.session.graph
-    return sum(graph.tensors[tensor].size_bytes for tensor in (*graph.inputs, *graph.outputs))
+    return sum(graph.tensors[tensor].size_bytes for tensor in (*graph.entries, *graph.exits))
 
 
 def _point(plan: Plan, budget_bytes: int | None = None) -> _Point:
