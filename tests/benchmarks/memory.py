@@ -197,7 +197,7 @@ def _proven(minimum: dict[str, Any]) -> str:
 
 
 def _bound(minimum: dict[str, Any]) -> str:
-    if minimum["bytes"] is None or minimum["lower_bound_bytes"] is None:
+    if minimum["bytes"] is None or not minimum["lower_bound_bytes"]:
         return "-"
     gap = (minimum["bytes"] / minimum["lower_bound_bytes"] - 1) * 100
     return "least" if gap == 0 else f"+{gap:.1f} %"

@@ -81,9 +81,9 @@ class MinimumFact:
     @property
     def gap_percent(self) -> float | None:
         """How far the plan may be above the least there is; None where that is not known."""
-        if self.bytes is None or self.lower_bound_bytes is None:
+        if self.bytes is None or not self.lower_bound_bytes:  # a bound of nothing says nothing
             return None
-        return (self.bytes - self.lower_bound_bytes) * 100 / max(1, self.lower_bound_bytes)
+        return (self.bytes - self.lower_bound_bytes) * 100 / self.lower_bound_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

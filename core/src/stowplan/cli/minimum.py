@@ -31,7 +31,7 @@ def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, 
 
 
 def _bound(fact: MinimumFact) -> str:
-    if fact.lower_bound_bytes is None or fact.gap_percent is None:
+    if fact.gap_percent is None:
         return "no lower bound known"
     if fact.gap_percent <= 0:
         return fact.certificate or "proven least"
