@@ -106,6 +106,22 @@ def test_a_model_compiled_ahead_of_time_is_written_and_runs(tmp_path: Path) -> N
     assert document["taken"] == document["operators"] and document["file"] is None
 
 
+@openvino
+def test_a_model_is_compiled_ahead_of_time_once(tmp_path: Path) -> None:
+    path, cache = tmp_path / "a.tflite", tmp_path / "cache"
+    command = ("accelerate", DIGITS, "--aot", "intel", "--device", "cpu", "-o", path, "--cache-dir", cache, "--json")
+    first = json.loads(stowplan(*command).out)
+    data = path.read_bytes()
+    second = json.loads(stowplan(*command).out)
+    assert (first["cached"], second["cached"]) == (False, True)
+    assert path.read_bytes() == data
+    assert (second["taken"], second["operators"]) == (first["taken"], first["operators"])
+    for option in ("--recache", "--no-cache"):
+        assert json.loads(stowplan(*command, option).out)["cached"] is False
+    other = ("accelerate", DIGITS, "--aot", "intel:PTL", *command[4:])
+    assert json.loads(stowplan(*other).out)["cached"] is False
+
+
 def test_profile_ranks_operators_and_writes_a_trace(tmp_path: Path, partial: Path) -> None:
     trace = tmp_path / "trace.json"
     code, out, err = stowplan("profile", partial, "--runs", 20, "--each", "--trace", trace)

@@ -99,6 +99,8 @@ def scattered_schedule(graph: Graph, seed: int) -> Schedule:
             accumulator=sums,
         ))  # fmt: skip
     for tensor in graph.outputs:
+        if tensor in ports:  # what a run reads and the next one reads again
+            continue
         ports[tensor] = s.whole(tensor, layout.form(tensor))
         s.copy(places[tensor], ports[tensor])
     return Schedule(

@@ -16,6 +16,7 @@ from tiny_plans import arriving_plan, averaging_plan, copying_plan
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parent / "src" / "stowplan_backend_c" / "runtime"
+DIGITS = HERE.parents[2] / "examples" / "digits" / "digits_int8.tflite"
 MODELS = HERE.parents[3] / "shared" / "models"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Less work than a real target's limit: a mutation that multiplies a loop is refused before it costs the test minutes.
@@ -80,13 +81,38 @@ def test_mutations_of_plans_with_every_kernel(dtype: str, compressor: str, drive
     assert 100 < ran <= opened < 1500
 
 
-def test_the_two_models_with_every_kernel_deserve_their_name(tmp_path: Path) -> None:
+def test_mutations_of_a_plan_with_streamed_input_and_compressed_weights(driver: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lz4", reason="needs the lz4 package")
+    request = CompileRequest(
+        model_path=DIGITS, pools=(("fast", 2048), ("slow", 8192)), compressor="lz4", stream_inputs=("image",)
+    )
+    opened, ran = mutated(driver, compile_model(request).data, tmp_path, 5, 1500)
+    assert 150 < ran <= opened < 1350
+
+
+@pytest.mark.parametrize("compressor", ["none", "lz4"])
+@pytest.mark.parametrize("family", ["floats", "integers", "recurrent"])
+def test_mutations_of_plans_with_every_other_kernel(family: str, compressor: str, driver: Path, tmp_path: Path) -> None:
+    families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
+    if compressor == "lz4":
+        pytest.importorskip("lz4", reason="needs the lz4 package")
+    model = tmp_path / "model.tflite"
+    model.write_bytes(families[family]())
+    request = CompileRequest(
+        model_path=model, pools=(("fast", 16 << 10), ("slow", 64 << 10)), compressor=compressor
+    )
+    opened, ran = mutated(driver, compile_model(request).data, tmp_path, 11, 3000)
+    assert 150 < ran <= opened < 2400
+
+
+def test_the_models_with_every_kernel_deserve_their_name(tmp_path: Path) -> None:
     model_of = pytest.importorskip("every_kernel", reason="needs ai-edge-litert and numpy").model_with_every_kernel
+    families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
     model = tmp_path / "model.tflite"
     used = set()
-    for dtype in ("int8", "float32"):
-        model.write_bytes(model_of(dtype))
-        request = CompileRequest(model_path=model, pools=(("fast", 3 << 10), ("slow", 64 << 10)))
+    for data in (model_of("int8"), model_of("float32"), *(make() for make in families.values())):
+        model.write_bytes(data)
+        request = CompileRequest(model_path=model, pools=(("fast", 4 << 10), ("slow", 64 << 10)))
         view = read_plan(compile_model(request).data)
         used |= {view.node_kind(node["kind"]) for node in view.records("nodes")}
     assert used == set(NODE_KINDS) - {"receive"}  # which no model makes by itself

@@ -40,13 +40,13 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / library.FILE
     path.write_bytes(b"\x7fELF but not really")
     with pytest.raises(LibraryUnavailableError, match="cannot be loaded"):
-        library.load(path)
+        library.load(str(path))
 
 
 def test_a_library_without_a_function_that_is_needed_is_refused() -> None:
     name = ctypes.util.find_library("c")
     with pytest.raises(LibraryUnavailableError, match="has no function LiteRtCreateEnvironment"):
-        library.load(Path(name or "libc.so.6"))
+        library.load(name or "libc.so.6")
 
 
 def test_a_missing_library_says_how_to_get_it() -> None:

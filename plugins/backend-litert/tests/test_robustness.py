@@ -73,6 +73,28 @@ def test_six_hundred_compilations_leave_memory_flat(digits: Path) -> None:
     assert late - early < 4 * 1024 * 1024
 
 
+@pytest.mark.slow
+def test_damaged_models_on_other_accelerators_cost_no_more_than_their_process(digits: Path) -> None:
+    """A driver or a vendor's compiler may crash on what LiteRT lets pass; the caller gets an error."""
+    from stowplan_backend_litert import Isolated
+    from stowplan_backend_litert.errors import LiteRtError
+
+    data, numbers = digits.read_bytes(), random.Random(4)
+    outcomes = {"ran": 0, "refused": 0}
+    for _ in range(40):
+        broken = bytearray(data)
+        for _ in range(numbers.randint(1, 3)):
+            broken[numbers.randrange(len(data))] ^= 1 << numbers.randrange(8)
+        try:
+            with Isolated(bytes(broken), accelerators=("npu", "cpu"), npu_device="cpu", start_timeout=60) as model:
+                model.run([bytes(size) for size in model.io_sizes()[0]], timeout=10)
+            outcomes["ran"] += 1
+        except LiteRtError as err:
+            assert "\n" not in str(err)
+            outcomes["refused"] += 1
+    assert outcomes["ran"] and outcomes["refused"]
+
+
 def test_models_cut_short_are_refused(digits: Path) -> None:
     from stowplan_backend_litert import CompiledModel, Environment
     from stowplan_backend_litert.errors import ModelRefusedError

@@ -91,6 +91,11 @@ def test_an_input_with_two_shapes_is_refused() -> None:
     [
         (lambda m: setattr(m.signatureDefs[0].inputs[0], "name", None), "signature 0 has an argument without a name"),
         (lambda m: setattr(m.signatureDefs[0], "signatureKey", None), "signature 0 has no key"),
+        (
+            lambda m: setattr(m.signatureDefs[0].outputs[0], "tensorIndex", 0),
+            "the outputs of signature 0 are not those",
+        ),
+        (lambda m: setattr(m.signatureDefs[0].inputs[0], "tensorIndex", 1), "the inputs of signature 0 are not those"),
         (lambda m: setattr(m.signatureDefs[0], "subgraphIndex", 7), "LiteRT refuses it"),
         (lambda m: setattr(m.signatureDefs[0].outputs[0], "tensorIndex", 99), "LiteRT refuses it"),
     ],
@@ -110,10 +115,17 @@ def test_a_file_that_is_cut_where_nobody_verified_it_is_refused() -> None:
         vet("m", litert_models.custom()[:60])
 
 
-def test_every_sound_model_passes() -> None:
+def test_every_sound_model_of_many_passes() -> None:
     if not MODELS.is_dir():
         pytest.skip("needs ../shared/models")
     found = [path for path in MODELS.rglob("*.tflite") if path.read_bytes()[4:8] == b"TFL3"]
     assert len(found) > 100
+    refused = set()
     for path in found:
-        vet(path.name, path.read_bytes())
+        try:
+            vet(path.name, path.read_bytes())
+        except ModelRefusedError as err:
+            assert "of signature 0 are not those of its subgraph" in str(err)
+            refused.add(path.stem)
+    # Converters left signatures in these that name other tensors; LiteRT aborts the process on them.
+    assert refused == {"yunet2021_fullint", "yunet2021_int8_floatio", "cfu_hps_2022_89ops"}

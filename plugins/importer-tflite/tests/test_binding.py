@@ -126,12 +126,12 @@ def test_describe_counts_and_gives_reasons_where_load_refuses() -> None:
     y = model.tensor("y", (1, 4, 4, 2), "int8", scale=0.5)
     z = model.tensor("z", (1, 4, 4, 2), "int8", scale=0.5)
     model.operator("CONV_2D", [x, w], [y])
-    model.operator("TANH", [y], [z])
+    model.operator("CUMSUM", [y], [z])
     found = TfliteImporter().describe(model_of(model.outputs(z).build()))
     assert found.inputs == (("x", (-1, 4, 4, 1), "int8"),)
     assert [(fact.kind, fact.macs, fact.weight_bytes, fact.reason) for fact in found.operators] == [
         ("CONV_2D", 4 * 4 * 2 * 9, 18, ""),
-        ("TANH", 0, 0, "not a supported operator"),
+        ("CUMSUM", 0, 0, "not a supported operator"),
     ]
     assert found.weight_bytes == 18
     assert dict(found.quantization) == {"int8 per tensor": 3, "int8 per channel": 1}

@@ -164,6 +164,11 @@ class Layout:
         shape = self.graph.tensors[operator.outputs[0]].shape
         return prod(shape[: operator.integer("axis")]) == 1
 
+    def joins(self, operator: Operator) -> bool:
+        """Say whether a concatenation takes rows of several images in turn, so that it goes by bytes."""
+        shape = self.graph.tensors[operator.outputs[0]].shape
+        return not self.streams(operator) and operator.integer("axis") < len(shape) - 2
+
     # Forms, in the order of the operators.
 
     def _own(self, tensor: int, form: Form) -> None:
@@ -232,7 +237,7 @@ class Layout:
             vector = self._vector_bytes(operator)
             return not self.batched(operator) or form.row_bytes % vector == 0 or vector % form.row_bytes == 0
         if operator.kind == "concatenation":
-            return self.streams(operator)
+            return self.streams(operator) or self.joins(operator)
         if operator.kind in ANY_FORM:
             return True
         output = self.graph.tensors[operator.outputs[0]]
@@ -285,6 +290,17 @@ class Layout:
         result = self.graph.tensors[operator.inputs[1]].shape[0] * SIZE_BYTES[self.graph.tensors[output].dtype]
         width = self.forms[output].row_bytes // result * self._vector_bytes(operator)
         return range(unit * width // source.row_bytes, -(-(unit + 1) * width // source.row_bytes))
+
+    def _joined(self, operator: Operator, position: int, unit: int) -> range:
+        """Rows with the bytes between the first and the last that an output row takes from one input."""
+        sizes = [self.graph.tensors[t].size_bytes for t in operator.inputs]
+        outer = prod(self.graph.tensors[operator.outputs[0]].shape[: operator.integer("axis")])
+        chunk, total, before = sizes[position] // outer, sum(sizes) // outer, sum(sizes[:position]) // outer
+        width, line = self.forms[operator.outputs[0]].row_bytes, self.forms[operator.inputs[position]].row_bytes
+        start, end = unit * width, (unit + 1) * width
+        first = start // total * chunk + min(max(start % total - before, 0), chunk)
+        last = (end - 1) // total * chunk + min(max((end - 1) % total + 1 - before, 0), chunk)
+        return range(first // line, -(-last // line)) if first < last else range(0)
 
     def source(self, index: int) -> Source:
         """Return where the elements of a `rearrange` or `sample` come from."""
@@ -355,6 +371,8 @@ class Layout:
         return range(image * in_h + row, image * in_h + row + 1) if inside else range(0)
 
     def _concatenated(self, operator: Operator, position: int, unit: int) -> range:
+        if self.joins(operator):
+            return self._joined(operator, position, unit)
         if not self.streams(operator):
             return range(unit, unit + 1)
         before = sum(self.graph.tensors[t].size_bytes for t in operator.inputs[:position])

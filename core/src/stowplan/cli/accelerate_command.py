@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from stowplan.cli.caching import add_cache, open_cache, open_store
 from stowplan.cli.loading import add_loading, count_of, cpu_only, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
-from stowplan.plugins.kinds import Accelerated, Acceleration, LoadOptions, ModelBackend, Partitioning, Share
+from stowplan.plugins.kinds import (
+    Accelerated,
+    Acceleration,
+    LoadOptions,
+    ModelBackend,
+    Partitioning,
+    Precompiled,
+    Share,
+)
 from stowplan.units import format_size
 
 WARM_UP = 3
@@ -43,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-measure", action="store_true", help="do not run it")
     parser.add_argument("--aot", metavar="VENDOR[:CHIP]", help="ask a vendor's ahead-of-time compiler instead")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="with --aot: write the compiled model")
+    add_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -137,29 +147,42 @@ def _document(
 def _ahead(backend: ModelBackend, model: Model, options: LoadOptions, arguments: argparse.Namespace) -> int:
     """Ask a vendor's compiler what it would take; with a file to write, let it."""
     output: Path | None = arguments.output
+    found = False
     if output is None:
         with working(f"asking the compiler of {arguments.aot}"):
             counts, written = backend.partition(model, arguments.aot, options), b""
     else:
         check_output(output, [model.path])
-        with working(f"compiling for {arguments.aot}"):
-            result = backend.precompile(model, arguments.aot, options)
+        result, found = _precompiled(backend, model, options, arguments)
         counts, written = result.counts, result.data
         write_file(output, written)
     full = counts.taken == counts.operators
     unmet = "" if full or arguments.require != "full" else f"--require full: {_taken(counts)}"
     if arguments.json:
         document = dict(report=1, model=model.name, vendor=arguments.aot, **plain(counts), fully=full,
-                        file=None if output is None else str(output), size_bytes=len(written) or None)  # fmt: skip
+                        file=None if output is None else str(output), size_bytes=len(written) or None,
+                        cached=found)  # fmt: skip
         print_json({**document, "error": {"code": "requirement", "message": unmet}} if unmet else document)
     else:
         print(f"{safe(model.name)}   {arguments.aot} takes {_taken(counts)}")
         if output is not None:
-            print(f"wrote {safe(str(output))}   {format_size(len(written))}")
+            how = ", compiled before" if found else ""
+            print(f"wrote {safe(str(output))}   {format_size(len(written))}{how}")
         if unmet:
             sys.stdout.flush()
             print(f"Error: {unmet}", file=sys.stderr)
     return 1 if unmet else 0
+
+
+def _precompiled(
+    backend: ModelBackend, model: Model, options: LoadOptions, arguments: argparse.Namespace
+) -> tuple[Precompiled, bool]:
+    from stowplan.build.ahead import precompile
+
+    store = open_store(arguments)
+    cache = None if arguments.no_cache else open_cache(store)
+    with working(f"compiling for {arguments.aot}"):
+        return precompile(backend, model, arguments.aot, options, cache, arguments.recache)
 
 
 def _taken(counts: Partitioning) -> str:

@@ -51,7 +51,7 @@ _BROADCAST = (
 )  # fmt: skip
 """Output row u is row u % height of image u / height. It reads row image * a_image + row * a_row of operand a, and
 there at (column, channel) the element column * a_column + channel * a_channel; likewise b."""
-_AXES = 6
+_AXES = 8
 """How many axes kernels count along that find elements by number; unused ones come first and have size 1."""
 _INTEGER_FILTER = (
     "dtype", "wide", "input_zero_point", "weights_zero_point", "output_zero_point", *_RANGE_S8,
@@ -167,7 +167,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("mul_int", 53, "product with broadcast, int16", *_BROADCAST,
               "a_zero_point", "b_zero_point", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
         _kind("softmax_s16", 54,
-              "softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x)",
+              "softmax of each run of `depth` int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x)",
               "depth", "input_bytes", "multiplier", "shift", "exp:const", "inverse:const"),
         _kind("softmax_s8_s16", 55, "softmax_s8, but to int16 of scale 1/65536 and zero point -32768",
               "depth", "multiplier", "shift", "diff_min"),
@@ -180,7 +180,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "filters", "memory", "rank", "state_bytes", "output_zero_point", "multiplier", "shift", "weights:const",
               "bias:const"),
         _kind("lstm_s8", 58,
-              "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates are in the "
+              "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates come in the "
               "order input, forget, cell, output; `sigmoid` holds 256 uint16",
               "batches", "steps", "features", "outputs", "input_zero_point", "hidden_zero_point", "clip",
               "cell_multiplier", "cell_shift", "forget_multiplier", "forget_shift", "input_multiplier", "input_shift",
@@ -188,5 +188,6 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "gate_factors:const", "sigmoid:const"),
         _kind("lstm_f32", 59, "long short-term memory, float32: all outputs, then the cell",
               "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const", "bias:const"),
+        _kind("join", 60, "`outer` times a chunk of each input, whatever the rows of any", "outer"),
     )
 }  # fmt: skip

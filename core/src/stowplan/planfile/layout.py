@@ -113,7 +113,7 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    ("flags", "u32", "1 weights in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state, 32 streamed"),
+    ("flags", "u32", "1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed"),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),

@@ -10,6 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from stowplan.plugins.records import Acceleration as Acceleration
+from stowplan.plugins.records import Metrics as Metrics
+from stowplan.plugins.records import Port as Port
+from stowplan.plugins.records import Share as Share
+
 if TYPE_CHECKING:
     from stowplan.flow.graph import Graph
     from stowplan.flow.model import Model
@@ -128,38 +133,6 @@ class Compressor(Offer, Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Port:
-    """One input or output of a compiled model. `scale` is None where values are not quantized.
-
-    The rows of a `streamed` input arrive while the model runs; `rows` and `row_bytes` say how it is cut, and are 0 for
-    all others.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    size_bytes: int
-    scale: float | None = None
-    zero_point: int = 0
-    streamed: bool = False
-    rows: int = 0
-    row_bytes: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metrics:
-    """What one run cost. Byte counts are between fast and slow memory; None where a backend cannot tell.
-
-    `counters` are what an accelerator reports of itself, under its own names.
-    """
-
-    duration_ns: int
-    slow_read_bytes: int | None = None
-    slow_written_bytes: int | None = None
-    counters: Mapping[str, int | float | bool | str] = field(default_factory=dict)
-
-
 class Compiled(Protocol):
     """A model ready to run. Not safe for two threads at once unless the backend says so."""
 
@@ -250,34 +223,6 @@ class LoadOptions:
     isolated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """What one accelerator had of a model. `present` is None when nobody looked, `taken` counts operators.
-
-    `why` says what kept it from the others.
-    """
-
-    accelerator: str
-    present: bool | None
-    tried: bool
-    taken: int = 0
-    partitions: int | None = None
-    device: str = ""
-    why: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Acceleration:
-    """Where a model ended up. `taken` counts the operators on accelerators other than the CPU, `fully` means all."""
-
-    asked: tuple[str, ...]
-    used: str
-    operators: int
-    taken: int
-    fully: bool
-    shares: tuple[Share, ...]
-
-
 class Accelerated(Compiled, Protocol):
     """A model that a backend compiled by itself, and what its accelerators took."""
 
@@ -290,6 +235,10 @@ class ModelBackend(Backend, Protocol):
 
     def load_model(self, model: Model, options: LoadOptions) -> Accelerated:
         """Compile a model for the first accelerator that takes any of it. Raises `ModelError`, `RuntimeFailure`."""
+        ...
+
+    def toolchain(self, vendor: str) -> Mapping[str, str]:
+        """Return the tools that `precompile` uses for a vendor, by name, with what tells their versions apart."""
         ...
 
     def partition(self, model: Model, vendor: str, options: LoadOptions) -> Partitioning:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stowplan.plugins.hooks import hook
-from stowplan.plugins.kinds import Availability, Coverage
 
 if TYPE_CHECKING:
     from stowplan.flow.graph import Graph
     from stowplan.flow.model import Model
     from stowplan.plugins.kinds import (
         Accelerated,
+        Availability,
         Backend,
         Compiled,
+        Coverage,
         LoadOptions,
         Partitioning,
         Precompiled,
@@ -52,7 +52,6 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-@dataclass(frozen=True)
 class LiteRtBackend:
     """Compiles .tflite files through LiteRT; it runs models, not plans."""
 
@@ -61,6 +60,7 @@ class LiteRtBackend:
     version: str = __version__
 
     def available(self) -> Availability:
+        from stowplan.plugins.kinds import Availability
         from stowplan_backend_litert.errors import LiteRtError
         from stowplan_backend_litert.library import library
 
@@ -78,12 +78,19 @@ class LiteRtBackend:
 
     def coverage(self, graph: Graph) -> Coverage:
         """Say that the CPU takes every operator: what an accelerator takes is known by compiling the model itself."""
+        from stowplan.plugins.kinds import Coverage
+
         return Coverage(taken=tuple(range(len(graph.operators))), reasons={})
 
     def load_model(self, model: Model, options: LoadOptions) -> Accelerated:
         from stowplan_backend_litert.loading import load_model
 
         return load_model(model, options)
+
+    def toolchain(self, vendor: str) -> Mapping[str, str]:
+        from stowplan_backend_litert.ahead import toolchain
+
+        return {"stowplan-backend-litert": self.version, **toolchain(vendor)}
 
     def partition(self, model: Model, vendor: str, options: LoadOptions) -> Partitioning:
         from stowplan_backend_litert.ahead import partition
@@ -102,7 +109,6 @@ class LiteRtBackend:
         raise _no_plans()
 
 
-@dataclass(frozen=True)
 class LiteRtProfiler:
     """LiteRT's own profiler, operator by operator."""
 

@@ -7,12 +7,12 @@ count are made here, from what LiteRT logs while it compiles.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 
-from stowplan.plugins.kinds import Acceleration, Share
+from stowplan.plugins.records import Acceleration, Share
 from stowplan_backend_litert.engine import Engine, Job
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import STATUS, CompileFailedError
@@ -195,7 +195,6 @@ def _shortened(errors: Sequence[str]) -> str:
     """Return the errors that say most, without folders and places in the source."""
     missing = next((match[1] or match[2] for match in map(_NOT_LOADED.search, errors) if match), "")
     if missing:
-        return (
-            f"its compiler cannot load {PurePath(missing).name}: install the vendor's driver and kit (Intel: {INTEL})"
-        )
+        name = os.path.basename(missing)
+        return f"its compiler cannot load {name}: install the vendor's driver and kit (Intel: {INTEL})"
     return "; ".join(re.sub(r"(?<![:/\w])(?:/[^/\s:\"']+)+/", "", error) for error in errors[:3])

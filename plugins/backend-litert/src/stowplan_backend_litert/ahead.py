@@ -5,6 +5,7 @@ Through the tool in the wheel, in a process and a folder of its own: vendors' co
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 from stowplan.flow.model import Model
 from stowplan.plugins.kinds import LoadOptions, Partitioning, Precompiled
 from stowplan_backend_litert.errors import CompileFailedError, LibraryUnavailableError, OptionError, TimedOutError
-from stowplan_backend_litert.library import folder, library
+from stowplan_backend_litert.library import folder, library, version
 from stowplan_backend_litert.modelfile import read
 from stowplan_backend_litert.options import NPU_DEVICES
 
@@ -65,13 +66,21 @@ def precompile(model: Model, vendor: str, options: LoadOptions) -> Precompiled:
     return Precompiled(data=data, counts=counts)
 
 
+def toolchain(vendor: str) -> dict[str, str]:
+    """Return the library's version and a digest over the libraries of the vendor's kit, by name and size."""
+    name, _, chip = vendor.partition(":")
+    kit = _kit(_vendor(name, chip))
+    files = sorted(f"{path.name} {path.stat().st_size}" for place in kit for path in place.rglob("*.so*"))
+    digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16] if files else "missing"
+    return {"ai-edge-litert": version(), f"kit of {name}": digest}
+
+
 def _apply(command: str, model: Model, wanted: str, options: LoadOptions) -> tuple[Partitioning, bytes]:
     name, _, chip = wanted.partition(":")
     vendor = _vendor(name, chip)
     read(model)  # refuses what is no model before another program sees it
     library()
-    place = folder()
-    assert place is not None
+    place = Path(folder() or "")
     tool, plugins = place / TOOL, place / "vendors" / vendor.folder / "compiler"
     if not tool.is_file() or not plugins.is_dir():
         raise LibraryUnavailableError(

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from stowplan.plugins.kinds import Port
-from stowplan.units import format_shape
+from stowplan.plugins.records import Port
 from stowplan_backend_litert.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ DTYPES = {
     "?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32", "e": "float16",
     "f": "float32", "d": "float64", "q": "int64", "Q": "uint64", "l": "int64", "L": "uint64",
 }  # fmt: skip
+
+CODES = {dtype: code for code, dtype in DTYPES.items() if code not in "lL"}
+"""How numpy and others say each type in a buffer, where there is one way."""
 
 
 def arranged(given: Sequence[Any] | Mapping[str, Any], ports: Sequence[Port]) -> Sequence[Any]:
@@ -82,7 +84,7 @@ def to_array(data: bytes | bytearray, port: Port) -> NDArray[Any]:
 
 def described(port: Port) -> str:
     """Return what a port takes: "1x96x96x3 int8 takes 27648"."""
-    return f"{format_shape(port.shape)} {port.dtype} takes {port.size_bytes}"
+    return f"{_shape(port.shape)} {port.dtype} takes {port.size_bytes}"
 
 
 def _view(given: Any, port: Port) -> memoryview:
@@ -119,5 +121,11 @@ def _check_type(view: memoryview, port: Port, role: str = "input") -> None:
     shape = tuple(view.shape or ())
     flat_shape = (prod(port.shape),)
     if shape not in (tuple(port.shape), flat_shape):
-        wanted = format_shape(port.shape)
-        raise InputError(f"{role} {port.name}: has shape {format_shape(shape)}, the model {wanted}; reshape it first")
+        wanted = _shape(port.shape)
+        raise InputError(f"{role} {port.name}: has shape {_shape(shape)}, the model {wanted}; reshape it first")
+
+
+def _shape(shape: Sequence[int]) -> str:
+    from stowplan.units import format_shape  # only for messages, and brings fractions and decimals with it
+
+    return format_shape(shape)

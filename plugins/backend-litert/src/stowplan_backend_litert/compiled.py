@@ -13,27 +13,21 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stowplan.plugins.kinds import Acceleration, Metrics, Port
+from stowplan.plugins.records import Acceleration, Metrics, Port
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.acceleration import Choice, choose
-from stowplan_backend_litert.arrays import arranged, flat, to_array, writable
+from stowplan_backend_litert.arrays import arranged, to_array, writable
 from stowplan_backend_litert.calls import ask, call, destroy
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import CancelledError, ClosedError, InputError, OptionError, TimedOutError
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
-from stowplan_backend_litert.recorder import (
-    Event,
-    NodeEntry,
-    OperatorRecorder,
-    Recorder,
-    RunRecorder,
-    SummaryEntry,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from stowplan_backend_litert.recorder import Event, NodeEntry, Recorder, SummaryEntry
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 MetricValue = int | float | bool | str
@@ -110,7 +104,10 @@ class CompiledModel:
         try:
             self._write(inputs)
             targets = None if outputs is None else self._targets(outputs)
-            self._execute(timeout)
+            if timeout is None and self._recorder is None:
+                self._engine.run()
+            else:
+                self._execute(timeout)
             if targets is None:
                 return [slot.read() for slot in self._engine.outputs]
             for target, slot in zip(targets, self._engine.outputs, strict=True):
@@ -261,6 +258,8 @@ class CompiledModel:
     def _new_recorder(self) -> Recorder | None:
         if not self.options.profile:
             return None
+        from stowplan_backend_litert.recorder import OperatorRecorder, RunRecorder
+
         if self._choice.note:
             return RunRecorder(self._choice.note)
         assert self._engine.handle is not None
@@ -272,11 +271,11 @@ class CompiledModel:
 
     def _write(self, inputs: Inputs) -> None:
         self._check_open()
-        given = arranged(inputs, self.inputs)
         slots = self._engine.inputs
-        data = [flat(item, slot.port) for item, slot in zip(given, slots, strict=True)]
-        for item, slot in zip(data, slots, strict=True):
-            slot.write(item)
+        if type(inputs) is not list or len(inputs) != len(slots):
+            inputs = arranged(inputs, self.inputs)
+        for slot, item in zip(slots, inputs, strict=True):
+            slot.take(item)
 
     def _targets(self, outputs: Sequence[Any]) -> list[memoryview]:
         if len(outputs) != len(self.outputs):

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 
 from stowplan_backend_litert import layouts
@@ -17,7 +16,7 @@ from stowplan_backend_litert.errors import ClosedError, LibraryUnavailableError,
 from stowplan_backend_litert.library import folder, library, version
 from stowplan_backend_litert.quiet import captured
 
-INTEL = Path("vendors") / "intel_openvino"
+INTEL = os.path.join("vendors", "intel_openvino")
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class Environment:
         place = folder()
         assert place is not None  # else library() has raised
         self.runtime_dir = _directory(runtime_dir, place)
-        self.compiler_dir = _directory(compiler_dir, place / INTEL / "compiler")
-        self.dispatch_dir = _directory(dispatch_dir, place / INTEL / "dispatch")
+        self.compiler_dir = _directory(compiler_dir, os.path.join(place, INTEL, "compiler"))
+        self.dispatch_dir = _directory(dispatch_dir, os.path.join(place, INTEL, "dispatch"))
         self._lock = threading.Lock()
         self._natives: dict[int, _Native] = {}
         self._users = 0
@@ -69,7 +68,7 @@ class Environment:
 
     def present(self, kind: str) -> bool:
         """Say whether an accelerator of a kind could be registered."""
-        if kind == "npu" and not any(Path(self.dispatch_dir).glob("*LiteRtDispatch*")):
+        if kind == "npu" and not any("LiteRtDispatch" in name for name in _names(self.dispatch_dir)):
             return False  # LiteRT registers an NPU for any folder, and looks into it when it is too late
         return any(a.kind == kind for a in self._native((kind,)).accelerators)
 
@@ -175,13 +174,20 @@ def silence() -> None:
     set_log_level(layouts.LOG_SILENT)
 
 
-def _directory(given: str | os.PathLike[str] | None, default: Path) -> str:
+def _directory(given: str | os.PathLike[str] | None, default: str) -> str:
     if given is None:
-        return str(default)
-    path = Path(given)
-    if not path.is_dir():
+        return default
+    path = os.fspath(given)
+    if not os.path.isdir(path):
         raise OptionError(f"{path}: is no folder; accelerators are looked for there")
-    return str(path)
+    return path
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # the wheel has none for this platform
+        return []
 
 
 def _open(options: Sequence[tuple[int, str | int]]) -> tuple[int, list[bytes]]:

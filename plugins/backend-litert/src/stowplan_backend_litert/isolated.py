@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from stowplan.flow.model import Model
-from stowplan.plugins.kinds import Acceleration, Metrics, Port, Share
+from stowplan.plugins.records import Acceleration, Metrics, Port, Share
 from stowplan_backend_litert import wire
 from stowplan_backend_litert.arrays import arranged, flat
 from stowplan_backend_litert.errors import (

@@ -7,7 +7,6 @@ import os
 import struct
 import sys
 from functools import lru_cache
-from pathlib import Path
 
 from stowplan_backend_litert.errors import LibraryUnavailableError
 from stowplan_backend_litert.layouts import SIZES, TESTED_VERSIONS
@@ -86,7 +85,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
 DESTROYED = ("Environment", "Model", "Options", "CompiledModel", "TensorBuffer", "Metrics")
 
 
-def folder() -> Path | None:
+def folder() -> str | None:
     """Return the folder of the installed package, or None. Finds it without importing it: that would bring numpy."""
     from importlib.util import find_spec
 
@@ -95,13 +94,13 @@ def folder() -> Path | None:
     except (ImportError, ValueError):
         return None
     places = list(spec.submodule_search_locations or ()) if spec else []
-    return Path(places[0]) if places else None
+    return places[0] if places else None
 
 
 def available() -> bool:
     """Say whether LiteRT's shared library is installed, without loading it."""
     place = folder()
-    return place is not None and (place / FILE).is_file()
+    return place is not None and os.path.isfile(os.path.join(place, FILE))
 
 
 def version() -> str:
@@ -109,19 +108,20 @@ def version() -> str:
     place = folder()
     if place is None:
         return ""
-    found = sorted(place.parent.glob("ai_edge_litert-*.dist-info"))
-    return found[-1].name[len("ai_edge_litert-") : -len(".dist-info")] if found else ""
+    start, end = "ai_edge_litert-", ".dist-info"
+    found = sorted(n for n in os.listdir(os.path.dirname(place)) if n.startswith(start) and n.endswith(end))
+    return found[-1][len(start) : -len(end)] if found else ""
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
     """Return the library, checked. Raises `LibraryUnavailableError`."""
     place = folder()
-    if place is None or not (place / FILE).is_file():
+    if place is None or not available():
         raise LibraryUnavailableError(f"LiteRT is not installed here ({FILE} of ai-edge-litert); {REMEDY}")
     check_platform()
     check_version(version())
-    return load(place / FILE)
+    return load(os.path.join(place, FILE))
 
 
 def check_platform() -> None:
@@ -141,17 +141,17 @@ def check_version(found: str) -> None:
     )
 
 
-def load(path: Path) -> ctypes.CDLL:
+def load(path: str) -> ctypes.CDLL:
     """Load the library at `path` and declare its functions. Raises `LibraryUnavailableError`."""
     try:
         # Global, since the accelerators that it loads later expect to find its symbols.
-        loaded = ctypes.CDLL(str(path), mode=getattr(ctypes, "RTLD_GLOBAL", 0))
+        loaded = ctypes.CDLL(path, mode=getattr(ctypes, "RTLD_GLOBAL", 0))
     except OSError as err:
-        raise LibraryUnavailableError(f"{path.name} cannot be loaded: {err}; {REMEDY}") from err
+        raise LibraryUnavailableError(f"{os.path.basename(path)} cannot be loaded: {err}; {REMEDY}") from err
     names = [*FUNCTIONS, *(f"Destroy{name}" for name in DESTROYED)]
     missing = [name for name in names if not hasattr(loaded, f"LiteRt{name}")]
     if missing:
-        raise LibraryUnavailableError(f"{path.name} has no function LiteRt{missing[0]}; {REMEDY}")
+        raise LibraryUnavailableError(f"{os.path.basename(path)} has no function LiteRt{missing[0]}; {REMEDY}")
     for name, arguments in FUNCTIONS.items():
         function = getattr(loaded, f"LiteRt{name}")
         function.argtypes, function.restype = list(arguments), ctypes.c_int

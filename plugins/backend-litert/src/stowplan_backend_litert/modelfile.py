@@ -8,19 +8,21 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Union
 
-from stowplan.errors import ModelError
-from stowplan.flow.model import MAX_MODEL_BYTES, Model
 from stowplan_backend_litert.calls import ask, ask_text, destroy
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import LiteRtError, ModelRefusedError, OptionError
 from stowplan_backend_litert.quiet import captured
 from stowplan_backend_litert.vetting import vet
 
+if TYPE_CHECKING:
+    from stowplan.flow.model import Model
+
 IDENTIFIER = b"TFL3"
 MOST_SIGNATURES = 4096
-Source = str | os.PathLike[str] | bytes | Model
+MAX_MODEL_BYTES = 2**31 - 1  # a flatbuffer's offsets are 32 bits signed
+Source = Union[str, "os.PathLike[str]", bytes, "Model"]
 
 
 @dataclass(frozen=True)
@@ -93,21 +95,37 @@ def signatures(env: Environment, source: Source) -> list[str]:
 
 def read(source: Source, max_bytes: int = 0) -> tuple[str, bytes]:
     """Return a name for messages and the bytes of a model. Raises `ModelRefusedError`."""
-    if isinstance(source, Model):
-        name, data = source.name, source.data
-    elif isinstance(source, bytes):
+    if isinstance(source, bytes):
         name, data = "model", source
+    elif isinstance(source, (str, os.PathLike)):
+        name, data = os.path.basename(os.fspath(source)), _contents(os.fspath(source), max_bytes)
     else:
-        try:
-            model = Model.read(Path(source), max_bytes=MAX_MODEL_BYTES)
-        except (ModelError, ValueError) as err:
-            raise ModelRefusedError(str(err)) from err
-        name, data = model.name, model.data
+        name, data = source.name, source.data
     if max_bytes and len(data) > max_bytes:
         raise ModelRefusedError(f"{name}: {len(data)} bytes, max_model_bytes allows {max_bytes}")
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise ModelRefusedError(f"{name}: is no TFLite model (the identifier TFL3 is missing); export it again")
     return name, data
+
+
+def _contents(path: str, max_bytes: int) -> bytes:
+    """Return a file's bytes. `Model.read` would do, and hash them: a model that is run at once has no use for that."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > (max_bytes or MAX_MODEL_BYTES):
+                limit = f"max_model_bytes allows {max_bytes}" if max_bytes else f"a model has at most {MAX_MODEL_BYTES}"
+                raise ModelRefusedError(f"{path}: {size} bytes, {limit}")
+            data = file.read(MAX_MODEL_BYTES + 1)
+    except FileNotFoundError:
+        raise ModelRefusedError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise ModelRefusedError(f"{path}: is a directory; name a model file in it") from None
+    except (OSError, ValueError) as err:
+        raise ModelRefusedError(f"{path}: cannot be read: {getattr(err, 'strerror', None) or err}") from err
+    if not data:
+        raise ModelRefusedError(f"{path}: the file is empty; export the model again")
+    return data
 
 
 def _open(env: int, name: str, data: bytes) -> int:

@@ -9,8 +9,9 @@ from math import prod
 from typing import Any
 
 from stowplan.flow.dtypes import SIZE_BYTES
-from stowplan.plugins.kinds import Port
+from stowplan.plugins.records import Port
 from stowplan_backend_litert import layouts
+from stowplan_backend_litert.arrays import CODES, flat
 from stowplan_backend_litert.calls import READ, WRITE, ask, ask_text, call, destroy
 from stowplan_backend_litert.errors import CompileFailedError, ModelRefusedError
 from stowplan_backend_litert.modelfile import Signature
@@ -31,6 +32,21 @@ class Slot:
     handle: int
     view: memoryview | None = None
     keep: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._size, self._shape, self._code = self.port.size_bytes, self.port.shape, CODES.get(self.port.dtype)
+
+    def take(self, given: Any) -> None:
+        """Write what a caller gave, checked. The ways that most callers take are short."""
+        view = self.view
+        if view is None:
+            self.write(flat(given, self.port))
+        elif type(given) is bytes and len(given) == self._size:
+            view[:] = given
+        elif hasattr(given, "dtype") and _is_plain(source := memoryview(given), self._code, self._shape):
+            view[:] = source.cast("B")
+        else:
+            view[:] = flat(given, self.port)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.view is not None:
@@ -61,6 +77,10 @@ class Slot:
         address = ctypes.c_void_p()
         call("LockTensorBuffer", self.handle, ctypes.byref(address), mode)
         return address.value or 0
+
+
+def _is_plain(source: memoryview, code: str | None, shape: tuple[int, ...]) -> bool:
+    return source.format == code and source.shape == shape and source.c_contiguous
 
 
 def make_slots(env: int, model: int, signature: Signature, host_memory: bool) -> tuple[list[Slot], list[Slot]]:

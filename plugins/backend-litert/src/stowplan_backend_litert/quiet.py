@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import IO
 
 _lock = threading.RLock()
 MOST_BYTES = 1 << 20
@@ -56,7 +56,7 @@ def captured() -> Iterator[Captured]:
         except OSError:  # a process without standard error prints nothing
             yield result
             return
-        with tempfile.TemporaryFile() as file:
+        with _scratch() as file:
             os.dup2(file.fileno(), 2)
             try:
                 yield result
@@ -68,6 +68,16 @@ def captured() -> Iterator[Captured]:
                 file.seek(0)
                 result.text = file.read(MOST_BYTES).decode("utf-8", "replace")
                 _pass_on(result.text)
+
+
+def _scratch() -> IO[bytes]:
+    """Return a file without a name; in memory where there is that, since the module for the others is slow to load."""
+    in_memory = getattr(os, "memfd_create", None)
+    if in_memory is not None:
+        return os.fdopen(in_memory("stowplan-stderr"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()
 
 
 def _marked(text: str) -> Iterator[tuple[str, bool]]:

@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from stowplan.plugins.kinds import Acceleration, Port
+from stowplan.plugins.records import Acceleration, Port
 from stowplan_backend_litert.errors import (
     CancelledError,
     ClosedError,

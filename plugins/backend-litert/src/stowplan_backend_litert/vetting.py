@@ -1,8 +1,8 @@
 """What LiteRT's verifier leaves open and LiteRT then trusts: names that are missing, shapes that contradict each other.
 
-A signature without a name ends the process. One flipped bit in a shape makes LiteRT ask for tens of gigabytes and
-minutes: it computes shapes anew from the inputs and allocates whatever comes out. Only sizes are judged here, and only
-where the file contradicts itself; a model that is merely wrong is LiteRT's to refuse.
+A signature without a name, or that names other tensors than its subgraph, ends the process. One flipped bit in a shape
+makes LiteRT ask for tens of gigabytes and minutes: it computes shapes anew from the inputs and allocates what results.
+Only sizes are judged here, and only where the file contradicts itself; what is merely wrong is for LiteRT to refuse.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def vet(name: str, data: bytes) -> None:
 def _problems(model: Table) -> Iterator[str]:
     subgraphs = model.tables(2)
     for index, signature in enumerate(model.tables(7)):
-        yield from _signature(signature, index)
+        yield from _signature(signature, index, subgraphs)
     filled = [buffer.has(0) or buffer.has(1) for buffer in model.tables(4)]
     codes = [max(code.number(0, "b"), code.number(3, "i")) for code in model.tables(1)]
     for subgraph in subgraphs:
@@ -96,11 +96,17 @@ def _problems(model: Table) -> Iterator[str]:
                 yield f"operator {number}: its input is larger than its output allows; the shapes are damaged"
 
 
-def _signature(signature: Table, index: int) -> Iterator[str]:
+def _signature(signature: Table, index: int, subgraphs: list[Table]) -> Iterator[str]:
     if not signature.has(2):
         yield f"signature {index} has no key"
     if not all(argument.has(0) for argument in (*signature.tables(0), *signature.tables(1))):
         yield f"signature {index} has an argument without a name"
+    subgraph = subgraphs[signature.number(4, "I")]
+    takes, gives = ([argument.number(1, "I") for argument in signature.tables(role)] for role in (0, 1))
+    if len(set(takes)) < len(takes) or not set(takes) <= set(subgraph.numbers(1)):
+        yield f"the inputs of signature {index} are not those of its subgraph"
+    if not set(gives) <= set(subgraph.numbers(2)):
+        yield f"the outputs of signature {index} are not those of its subgraph"
 
 
 class _Shape:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from stowplan.plugins.kinds import Port
+from stowplan.plugins.records import Port
 from stowplan_backend_litert.errors import BY_CODE, LibraryUnavailableError, LiteRtError
 
 RUN, CALL, DONE, VALUE, FAILED, MEMORY = b"R", b"C", b"K", b"V", b"E", b"M"

@@ -53,13 +53,17 @@ class FileTensor(NamedTuple):
 
 
 class FileOperator(NamedTuple):
-    """`kind` is the builtin's name, or CUSTOM:code. `options` is None where the file has none."""
+    """`kind` is the builtin's name, or CUSTOM:code. `options` is None where the file has none.
+
+    `options_2` is where operators that came late to the schema have theirs.
+    """
 
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options_type: int
     options: Table | None
+    options_2: Table | None = None
 
 
 class FileSubgraph(NamedTuple):
@@ -193,7 +197,8 @@ def _operator(table: Table, index: int, codes: Sequence[str], tensors: int) -> F
         inputs=inputs,
         outputs=outputs,
         options_type=table.integer(schema.OperatorField.OPTIONS_TYPE, "B"),
-        options=table.table(schema.OperatorField.OPTIONS) or table.table(schema.OperatorField.OPTIONS_2),
+        options=table.table(schema.OperatorField.OPTIONS),
+        options_2=table.table(schema.OperatorField.OPTIONS_2),
     )
 
 

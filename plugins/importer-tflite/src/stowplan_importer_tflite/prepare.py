@@ -64,10 +64,10 @@ def _inlined(main: FileSubgraph, subgraphs: Sequence[FileSubgraph]) -> FileSubgr
 
 def _target(operator: FileOperator, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph | None:
     """Return the subgraph that stands for an operator, if it does so in full: no output that is an input."""
-    number = INLINED.get(operator.kind)
-    if number is None or operator.options is None:
+    number, options = INLINED.get(operator.kind), operator.options or operator.options_2
+    if number is None or options is None:
         return None
-    index = operator.options.integer(number)
+    index = options.integer(number)
     if not 0 < index < len(subgraphs):
         return None
     inner = subgraphs[index]

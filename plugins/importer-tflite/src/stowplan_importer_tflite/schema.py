@@ -126,7 +126,8 @@ OPTIONS = {
     "GATHER": 23, "SUB": 28, "DIV": 29, "SQUEEZE": 30, "STRIDED_SLICE": 32, "TRANSPOSE_CONV": 49,
     "RESIZE_NEAREST_NEIGHBOR": 74, "LEAKY_RELU": 75, "MIRROR_PAD": 77, "PACK": 59, "UNPACK": 64, "DEPTH_TO_SPACE": 94,
     "SUM": 27, "REDUCE_MAX": 27, "REDUCE_MIN": 27, "REDUCE_PROD": 27, "REDUCE_ANY": 27, "REDUCE_ALL": 27,
-    "BATCH_MATMUL": 101, "GELU": 113,
+    "BATCH_MATMUL": 101, "GELU": 116, "SVDF": 6,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": 71,
 }  # fmt: skip
 """The type of the options table that an operator reads; the others need none."""
 

@@ -12,7 +12,7 @@ from stowplan.build.moves import Offsets, reach
 from stowplan.build.rows import nhwc
 from stowplan.flow.dtypes import SIZE_BYTES
 
-AXES = 6
+AXES = 8
 SELECT_AXES = 4
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from stowplan.build.lower.nodes import Lowered
 from stowplan.build.lower.site import Site
 from stowplan.build.rows import nhwc
@@ -31,8 +33,8 @@ def concatenation(site: Site) -> Lowered:
     operands = tuple(site.operand(position) for position in positions)
     if site.layout.streams(site.operator):
         return Lowered(kind="concatenation", params={"streams": 1, "groups": 1}, operands=operands)
-    if axis < len(shape) - 2:  # rows of the height of several images come from several inputs
-        raise site.refusal(f"concatenation along axis {axis} of {list(shape)} is not supported")
+    if site.layout.joins(site.operator):
+        return Lowered(kind="join", params={"outer": prod(shape[:axis])}, operands=operands)
     for position in positions:
         if site.input_form(position).rows != site.output_form.rows:
             raise site.refusal("an input is not cut into rows of its height")

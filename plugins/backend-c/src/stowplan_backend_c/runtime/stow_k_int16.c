@@ -180,8 +180,9 @@ static void stow_softmax_one_s16(const int32_t *p, const int16_t *exps, const in
     }
     uint32_t sum = 0;
     for (size_t i = 0; i < depth; i++) {
-        out[i] = (int16_t)stow_exp_s16(p, exps, x[i], most);
-        sum += (uint32_t)(int32_t)out[i];
+        const int32_t power = stow_exp_s16(p, exps, x[i], most);
+        out[i] = (int16_t)power;
+        sum += (uint32_t)power;
     }
     /* The sum as 1 + x times a power of two, to look up 1 / (1 + x). */
     const uint32_t room = stow_leading_zeros(sum | 1u);

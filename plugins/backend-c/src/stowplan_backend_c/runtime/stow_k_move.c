@@ -4,7 +4,7 @@
 #include "stow_kernels.h"
 #include "stow_math.h"
 
-#if STOW_WITH_COPY || STOW_WITH_CONCATENATION
+#if STOW_WITH_COPY || STOW_WITH_CONCATENATION || STOW_WITH_JOIN
 
 /* Copy the bytes [from, from + size) of a buffer's rows, taken one after another. */
 static void stow_read_stream(const stow_rows *rows, uint64_t from, uint8_t *target, size_t size)
@@ -195,6 +195,64 @@ STOW_API int stow_concatenation_check(const stow_facts *facts)
         sum += streams ? (uint64_t)in.rows * in.row_bytes : in.row_bytes;
     }
     return sum == (streams ? (uint64_t)out.rows * out.row_bytes : out.row_bytes);
+}
+
+#endif
+
+#if STOW_WITH_JOIN
+
+/* One output row: bytes of chunks that follow each other, input by input, `outer` times. */
+static void stow_join_row(const stow_call *call, const stow_rows *result, uint64_t total, uint32_t unit)
+{
+    const uint64_t outer = (uint64_t)call->params[STOW_JOIN_OUTER];
+    uint64_t place = (uint64_t)unit * result->row_bytes;
+    uint64_t round = place / total;
+    uint64_t within = place % total; /* the current round's bytes */
+    uint8_t *out = stow_row(result, unit);
+    size_t left = result->row_bytes;
+    for (; left > 0; round++, within = 0) {
+        for (uint32_t i = 0; left > 0 && i < call->node->input_count; i++) {
+            const stow_rows in = stow_operand(call, i);
+            const uint64_t chunk = (uint64_t)in.rows * in.row_bytes / outer;
+            if (within >= chunk) {
+                within -= chunk;
+                continue;
+            }
+            const size_t part = chunk - within < left ? (size_t)(chunk - within) : left;
+            stow_read_stream(&in, round * chunk + within, out, part);
+            out += part;
+            left -= part;
+            within = 0;
+        }
+    }
+}
+
+STOW_API void stow_join_run(const stow_call *call)
+{
+    const stow_rows result = stow_result(call);
+    const uint64_t total = (uint64_t)result.rows * result.row_bytes / (uint64_t)call->params[STOW_JOIN_OUTER];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        stow_join_row(call, &result, total, unit);
+    }
+}
+
+STOW_API int stow_join_check(const stow_facts *facts)
+{
+    const uint32_t inputs = stow_operand_count(facts);
+    const stow_form out = stow_result_form(facts);
+    if (!stow_is_plain(facts, inputs, STOW_JOIN_PARAMS) || inputs == 0 || facts->params[STOW_JOIN_OUTER] < 1) {
+        return 0;
+    }
+    uint64_t sum = 0; /* no overflow: at most 2^16 inputs of less than 2^31 bytes */
+    for (uint32_t i = 0; i < inputs; i++) {
+        const stow_form in = stow_operand_form(facts, i);
+        const uint64_t size = (uint64_t)in.rows * in.row_bytes;
+        if (size == 0 || size % (uint32_t)facts->params[STOW_JOIN_OUTER] != 0) {
+            return 0;
+        }
+        sum += size;
+    }
+    return sum > 0 && sum == (uint64_t)out.rows * out.row_bytes;
 }
 
 #endif

@@ -26,7 +26,7 @@ static int stow_is_element(int32_t bytes)
 
 #if STOW_WITH_REARRANGE
 
-#define STOW_AXES 6
+#define STOW_AXES 8
 
 _Static_assert(STOW_REARRANGE_STRIDE0 == STOW_REARRANGE_SIZE0 + STOW_AXES &&
                    STOW_REARRANGE_TABLE0 == STOW_REARRANGE_STRIDE0 + STOW_AXES,

@@ -86,7 +86,8 @@ static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, uint8_t 
     }
     /* sum is now 1 + fraction in [1, 2); the bits by which it was larger than that move into the last shift. */
     const int32_t inverse = stow_inverse_of_one_plus((int32_t)(sum & INT32_MAX));
-    const uint32_t bits = STOW_SUM_INTEGER_BITS + 31u - out_bits - headroom;
+    const uint32_t most = STOW_SUM_INTEGER_BITS + 31u - out_bits; /* a sum of sound exponentials leaves less headroom */
+    const uint32_t bits = headroom < most ? most - headroom : 0;
     const int32_t half = 1 << (out_bits - 1u);
     for (size_t i = 0; i < depth; i++) {
         const int32_t product = stow_high_product(inverse, stow_softmax_exp(params, x[i] - largest));

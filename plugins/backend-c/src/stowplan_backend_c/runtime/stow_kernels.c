@@ -180,6 +180,9 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_LSTM_F32
     [STOW_KIND_LSTM_F32] = {stow_lstm_f32_run, stow_lstm_f32_check},
 #endif
+#if STOW_WITH_JOIN
+    [STOW_KIND_JOIN] = {stow_join_run, stow_join_check},
+#endif
 };
 
 STOW_API const stow_kernel *stow_find_kernel(uint32_t kind)

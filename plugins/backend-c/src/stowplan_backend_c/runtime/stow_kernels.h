@@ -185,6 +185,9 @@ STOW_DECLARE_KERNEL(lstm_s8);
 #if STOW_WITH_LSTM_F32
 STOW_DECLARE_KERNEL(lstm_f32);
 #endif
+#if STOW_WITH_JOIN
+STOW_DECLARE_KERNEL(join);
+#endif
 
 /* a * b for sizes that may not exceed 2^31: exact as long as they do not, larger than 2^31 - 1 otherwise. */
 static inline int64_t stow_size(int64_t a, int64_t b)

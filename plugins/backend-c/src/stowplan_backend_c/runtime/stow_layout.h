@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state, 32 streamed */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -315,6 +315,7 @@ enum stow_kinds {
     STOW_KIND_SVDF_OUTPUT = 57,
     STOW_KIND_LSTM_S8 = 58,
     STOW_KIND_LSTM_F32 = 59,
+    STOW_KIND_JOIN = 60,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
@@ -724,18 +725,24 @@ enum stow_rearrange_params {
     STOW_REARRANGE_SIZE3,
     STOW_REARRANGE_SIZE4,
     STOW_REARRANGE_SIZE5,
+    STOW_REARRANGE_SIZE6,
+    STOW_REARRANGE_SIZE7,
     STOW_REARRANGE_STRIDE0,
     STOW_REARRANGE_STRIDE1,
     STOW_REARRANGE_STRIDE2,
     STOW_REARRANGE_STRIDE3,
     STOW_REARRANGE_STRIDE4,
     STOW_REARRANGE_STRIDE5,
+    STOW_REARRANGE_STRIDE6,
+    STOW_REARRANGE_STRIDE7,
     STOW_REARRANGE_TABLE0, /* constant */
     STOW_REARRANGE_TABLE1, /* constant */
     STOW_REARRANGE_TABLE2, /* constant */
     STOW_REARRANGE_TABLE3, /* constant */
     STOW_REARRANGE_TABLE4, /* constant */
     STOW_REARRANGE_TABLE5, /* constant */
+    STOW_REARRANGE_TABLE6, /* constant */
+    STOW_REARRANGE_TABLE7, /* constant */
     STOW_REARRANGE_PARAMS
 };
 
@@ -1174,7 +1181,7 @@ enum stow_mul_int_params {
     STOW_MUL_INT_PARAMS
 };
 
-/* softmax of each run of `depth` int16, or int8 to int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x) */
+/* softmax of each run of `depth` int16; tables of 513 hold exp(x) for -10..0 and 1/(1+x) */
 enum stow_softmax_s16_params {
     STOW_SOFTMAX_S16_DEPTH,
     STOW_SOFTMAX_S16_INPUT_BYTES,
@@ -1221,7 +1228,7 @@ enum stow_svdf_output_params {
     STOW_SVDF_OUTPUT_PARAMS
 };
 
-/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates are in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
+/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates come in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
 enum stow_lstm_s8_params {
     STOW_LSTM_S8_BATCHES,
     STOW_LSTM_S8_STEPS,
@@ -1257,6 +1264,12 @@ enum stow_lstm_f32_params {
     STOW_LSTM_F32_H_WEIGHTS, /* constant */
     STOW_LSTM_F32_BIAS, /* constant */
     STOW_LSTM_F32_PARAMS
+};
+
+/* `outer` times a chunk of each input, whatever the rows of any */
+enum stow_join_params {
+    STOW_JOIN_OUTER,
+    STOW_JOIN_PARAMS
 };
 
 /* Define one as 0 to build without that kernel. */
@@ -1439,6 +1452,9 @@ enum stow_lstm_f32_params {
 #endif
 #ifndef STOW_WITH_LSTM_F32
 #define STOW_WITH_LSTM_F32 1
+#endif
+#ifndef STOW_WITH_JOIN
+#define STOW_WITH_JOIN 1
 #endif
 
 #endif

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4 };
+enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8 };
+
+static const double NEARLY_FULL = 0.98, MUCH_MORE = 7;
 
 typedef struct portfolio {
     search *s;
@@ -14,7 +16,7 @@ typedef struct portfolio {
     int64_t rounds;
     int64_t ejections, valleys; /* runs of each */
     double in_ejection, in_valley; /* seconds spent */
-    int fit_for_valleys;
+    double share; /* seconds for valleys per second of ejection */
 } portfolio;
 
 /* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
@@ -75,7 +77,7 @@ static void eject_once(portfolio *p)
 static void search_valleys_once(portfolio *p)
 {
     search *s = p->s;
-    int64_t run = p->valleys++, height = target(p, run % 3 ? 0 : run / 3);
+    int64_t run = p->valleys++, height = target(p, run % GOAL_RUNS < GOAL_RUNS - 1 ? 0 : run / GOAL_RUNS);
     int64_t shift = search_shift(s, height, s->q->block_alignment);
     valley_result found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
     if (found == VALLEY_FOUND) {
@@ -83,16 +85,32 @@ static void search_valleys_once(portfolio *p)
     } else if (found == VALLEY_NONE && s->block_end == 0 && height >= s->lower) {
         s->lower = align_up(height + 1, s->unit);
     }
-    p->fit_for_valleys = found != VALLEY_UNFIT;
+    p->share = found == VALLEY_UNFIT ? 0 : p->share;
+}
+
+/* Where next to nothing may stay empty, exhaustive search knows more than trial and error. */
+static double share_of_valleys(const search *s)
+{
+    const pack_problem *q = s->q;
+    double used = 0;
+    int32_t begin = INT32_MAX, end = INT32_MIN;
+    for (int32_t i = 0; i < q->count; i++) {
+        used += (double)q->size[i] * ((double)q->last[i] - (double)q->first[i]);
+        begin = q->first[i] < begin ? q->first[i] : begin;
+        end = q->last[i] > end ? q->last[i] : end;
+    }
+    double room = ((double)end - (double)begin) * (double)(s->lower - s->floor);
+    return used > room * NEARLY_FULL ? MUCH_MORE : 1;
 }
 
 static int search_on(portfolio *p)
 {
+    p->share = share_of_valleys(p->s);
     p->e = ejection_new(p->s);
     p->v = valley_new(p->s);
     double now = search_now();
     while (p->e && p->v && !done(p) && now < p->s->deadline) {
-        double *spent = p->fit_for_valleys && p->in_valley < p->in_ejection ? &p->in_valley : &p->in_ejection;
+        double *spent = p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
         if (spent == &p->in_valley) {
             search_valleys_once(p);
         } else {
@@ -119,7 +137,7 @@ static void take_hint(search *s)
 
 static int64_t run(search *s, int64_t *offsets, pack_report *report)
 {
-    portfolio p = {.s = s, .goal = s->q->goal_bytes, .fit_for_valleys = 1};
+    portfolio p = {.s = s, .goal = s->q->goal_bytes};
     take_hint(s);
     if (!(done(&p) && s->best_height >= 0) && !greedy_all(s)) {
         return PACK_NO_MEMORY;

@@ -328,12 +328,13 @@ static int64_t next_level(const valley *v, const end *e, int32_t lo, int32_t hi)
     return level;
 }
 
-static void count_cases(valley *v, end *e, int32_t lo, int32_t hi)
+/* Counts up to one more than `most`. */
+static void count_cases(valley *v, end *e, int32_t lo, int32_t hi, int32_t most)
 {
     int32_t count;
     const int32_t *boxes = list_at(v, e, &count);
     e->cases = 0;
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < count && e->cases <= most; i++) {
         e->cases += fits_end(v, e, boxes[i]) && plausible(v, boxes[i]);
     }
     e->rise = INT64_MAX;
@@ -367,7 +368,7 @@ static end hardest(valley *v, int32_t lo, int32_t hi)
         }
         for (int side = 0; side < 2 && (side == 0 || high > low + 1); side++) {
             end e = {side ? high - 1 : low, low, high, 0, rank_end(v, low, side), 0};
-            count_cases(v, &e, lo, hi);
+            count_cases(v, &e, lo, hi, best.cases);
             best = e.cases < best.cases || (e.cases == best.cases && e.rank < best.rank) ? e : best;
         }
     }

@@ -1,0 +1,78 @@
+"""The kernels beyond a plain CNN's, against the runtimes that decide: TFLite Micro, else LiteRT's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+
+from every_other_kernel import FAMILIES
+from more_operator_models import COMPUTED, FLOATS, INT16, MOVES, int16_model
+from operator_models import Sampler
+from oracles import random_inputs, run_litert_reference, run_tflm
+from scattered import run_scattered, run_whole
+
+MODELS = 12
+"""Random models of each operator and dtype."""
+CLOSE = 2e-5
+"""Of the largest output: functions are approximated here and there, each within a few units in the last place."""
+
+
+PADS_WITH_BYTES = frozenset({"space_to_batch_nd"})
+"""Where TFLite Micro adds bytes of 0 to int8 images, which mean anything but 0; LiteRT adds zero points, as we do."""
+
+
+def truth(kind: str, model: bytes, inputs: Sequence[Any]) -> list[Any]:
+    if kind in PADS_WITH_BYTES:
+        return run_litert_reference(model, inputs)
+    try:
+        return run_tflm(model, inputs)
+    except RuntimeError:
+        return run_litert_reference(model, inputs)
+
+
+def check(model: bytes, seed: int, label: str, spread: float = 1.0) -> None:
+    """Compare a run in one piece and one with rows anywhere with what a runtime computes."""
+    inputs = [spread * array if array.dtype.kind == "f" else array for array in random_inputs(model, seed)]
+    inputs = [array.astype(np.float32) if array.dtype.kind == "f" else array for array in inputs]
+    data = [np.ascontiguousarray(array).tobytes() for array in inputs]
+    whole = run_whole(model, data)
+    assert run_scattered(model, data, seed) == whole, label
+    for got, want in zip(whole, truth(label.split()[0], model, inputs), strict=True):
+        found = np.frombuffer(got, want.dtype).reshape(want.shape)
+        if want.dtype.kind == "f":
+            finite = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+            np.testing.assert_allclose(found, want, rtol=CLOSE, atol=CLOSE * float(finite), err_msg=label)
+        else:
+            np.testing.assert_array_equal(found, want, err_msg=label)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("kind", [*MOVES, *COMPUTED])
+def test_int8_and_float_kernels_compute_what_the_runtimes_compute(kind: str, dtype: str) -> None:
+    make = {**MOVES, **COMPUTED}[kind]
+    for seed in range(MODELS):
+        check(make(Sampler(dtype, seed)), seed, f"{kind} {dtype} model {seed}", spread=2.0)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_float_functions_are_close_to_the_runtimes(kind: str) -> None:
+    for seed in range(MODELS):
+        check(FLOATS[kind](Sampler("float32", seed)), seed, f"{kind} model {seed}", spread=3.0)
+
+
+@pytest.mark.parametrize("kind", INT16)
+def test_int16_kernels_compute_the_bytes_that_tflite_micro_computes(kind: str) -> None:
+    for seed in range(MODELS):
+        check(int16_model(kind, seed), seed, f"{kind} model {seed}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_whole_models_of_these_kernels_give_what_the_runtimes_give(family: str) -> None:
+    model = FAMILIES[family]()
+    for seed in range(4):
+        check(model, seed, f"{family} model {seed}")

@@ -1,0 +1,148 @@
+"""Small models that together need each kernel that `every_kernel.py` does not, one model for each family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tflite_builder import ModelBuilder
+
+
+class Net:
+    """Adds operators to a model; `add` names the output's type and quantization where they are not the default."""
+
+    def __init__(self, dtype: str = "float32", scale: float | None = None) -> None:
+        self.model = ModelBuilder()
+        self.dtype, self.scale = dtype, scale
+        self.rng = np.random.default_rng(3)
+        self.count = 0
+
+    def tensor(self, shape: tuple[int, ...], dtype: str | None = None, **more: Any) -> int:
+        self.count += 1
+        of = dtype or self.dtype
+        if of == self.dtype and self.scale is not None and not more:
+            more = {"scale": self.scale, "zero_point": 0}
+        return self.model.tensor(f"t{self.count}", shape, of, **more)
+
+    def add(self, kind: str, inputs: list[int], shape: tuple[int, ...], dtype: str | None = None, *,
+            quantized: dict[str, Any] | None = None, **options: Any) -> int:  # fmt: skip
+        output = self.tensor(shape, dtype, **(quantized or {}))
+        self.model.operator(kind, inputs, [output], **options)
+        return output
+
+    def ints(self, values: Any) -> int:
+        self.count += 1
+        return self.model.constant(f"i{self.count}", np.array(values, np.int32))
+
+    def floats(self, *shape: int) -> int:
+        self.count += 1
+        return self.model.constant(f"f{self.count}", self.rng.normal(0, 0.4, shape).astype(np.float32))
+
+    def bytes_(self, shape: tuple[int, ...], scale: float = 0.01, zero_point: int = 0) -> int:
+        self.count += 1
+        values = self.rng.integers(-127, 128, shape).astype(np.int8)
+        return self.model.constant(f"b{self.count}", values, scale=scale, zero_point=zero_point)
+
+
+def floats() -> bytes:
+    """Moves, functions and products of floats."""
+    net = Net()
+    x = net.model.input("x", (1, 6, 4, 3), "float32")
+    x = net.add("TRANSPOSE", [x, net.ints([0, 2, 1, 3])], (1, 4, 6, 3))
+    x = net.add("MIRROR_PAD", [x, net.ints([[0, 0], [1, 1], [0, 0], [0, 0]])], (1, 6, 6, 3), options="MirrorPadOptions")
+    x = net.add("RESIZE_BILINEAR", [x, net.ints([5, 7])], (1, 5, 7, 3))
+    shape = net.ints([1, 10, 14, 2])
+    x = net.add("TRANSPOSE_CONV", [shape, net.floats(2, 2, 2, 3), x, net.floats(2)], (1, 10, 14, 2), padding="SAME",
+                stride_h=2, stride_w=2, version=3)  # fmt: skip
+    x = net.add("SUB", [x, net.floats(2)], (1, 10, 14, 2))
+    x = net.add("TANH", [x], (1, 10, 14, 2))
+    y = net.add("SUM", [x, net.ints([1])], (1, 14, 2), options="ReducerOptions")
+    z = net.add("RESHAPE", [y, net.ints([1, 2, 14])], (1, 2, 14))
+    x = net.add("BATCH_MATMUL", [y, z], (1, 14, 14), options="BatchMatMulOptions")
+    x = net.add("LOG_SOFTMAX", [x], (1, 14, 14))
+    y = net.add("L2_NORMALIZATION", [x], (1, 14, 14), options="L2NormOptions")
+    c = net.add("LESS", [x, y], (1, 14, 14), "bool")
+    x = net.add("SELECT_V2", [c, x, y], (1, 14, 14))
+    i = net.add("ARG_MAX", [x, net.ints(2)], (1, 14), "int32", options="ArgMaxOptions", output_type=2)
+    i = net.add("FLOOR_DIV", [i, net.ints([3])], (1, 14), "int32")
+    i = net.add("RESHAPE", [i, net.ints([14])], (14,), "int32")
+    x = net.add("GATHER", [x, i], (1, 14, 14), axis=1)
+    f = net.add("CAST", [i], (14,))
+    return net.model.outputs(x, f).build()
+
+
+def integers() -> bytes:
+    """int16 filters and pools, uint8 at the border, and int8 where other kernels do not fit."""
+    net = Net("int16", 0.001)
+    q8 = dict(scale=0.05, zero_point=-7)
+    a = net.model.input("a", (1, 8, 6, 4), "int8", **q8)
+    low = net.add("MAXIMUM", [a, net.bytes_((4,), 0.05, -7)], (1, 8, 6, 4), "int8", quantized=q8)
+    low = net.add("SUB", [low, a], (1, 8, 6, 4), "int8", quantized=dict(scale=0.1, zero_point=3))
+    low = net.add("RESIZE_BILINEAR", [low, net.ints([4, 3])], (1, 4, 3, 4), "int8",
+                  quantized=dict(scale=0.1, zero_point=3))  # fmt: skip
+    up = net.tensor((1, 4, 3, 4))
+    net.model.operator("QUANTIZE", [low], [up])
+    w = net.bytes_((6, 3, 3, 4))
+    x = net.add("CONV_2D", [up, w, -1], (1, 4, 3, 6), padding="SAME")
+    x = net.add("TRANSPOSE_CONV", [net.ints([1, 8, 6, 2]), net.bytes_((2, 2, 2, 6)), x], (1, 8, 6, 2), padding="SAME",
+                stride_h=2, stride_w=2)  # fmt: skip
+    y = net.add("MAX_POOL_2D", [x], (1, 4, 3, 2), filter_height=2, filter_width=2, stride_h=2, stride_w=2,
+                padding="VALID")  # fmt: skip
+    y = net.add("ADD", [y, y], (1, 4, 3, 2))
+    y = net.add("MUL", [y, y], (1, 4, 3, 2))
+    y = net.add("FULLY_CONNECTED", [y, net.bytes_((5, 24)), -1], (1, 5))
+    p = net.tensor((1, 5), scale=1 / 32768, zero_point=0)
+    net.model.operator("SOFTMAX", [y], [p], beta=1.0)
+    f = net.add("DEQUANTIZE", [p], (1, 5), "float32")
+    back = net.add("QUANTIZE", [f], (1, 5))
+    left = net.model.input("left", (2, 3, 1, 2), "int8", **q8)
+    right = net.model.input("right", (2, 2, 1, 2), "int8", **q8)
+    joined = net.add("CONCATENATION", [left, right], (2, 5, 1, 2), "int8", quantized=q8, axis=1)
+    return net.model.outputs(back, joined).build()
+
+
+def recurrent() -> bytes:
+    """SVDF and LSTM, with what they keep between runs, and softmax to int16."""
+    net = Net("int8", 0.05)
+    x = net.model.input("x", (1, 6), "int8", scale=0.05, zero_point=0)
+    memory = net.model.tensor("memory", (1, 40), "int16", scale=0.001, is_variable=True)
+    times = net.model.constant("times", net.rng.integers(-900, 900, (8, 5)).astype(np.int16), scale=0.0005)
+    bias = net.model.constant("bias", net.rng.integers(-50, 50, 4).astype(np.int32), scale=5e-7)
+    s = net.tensor((1, 4))
+    net.model.operator("SVDF", [x, net.bytes_((8, 6)), times, bias, memory], [s], options="SVDFOptions", rank=2,
+                       fused_activation_function="RELU")  # fmt: skip
+    wide = net.tensor((1, 4), "int16", scale=1 / 65536, zero_point=-32768)
+    net.model.operator("SOFTMAX", [s], [wide], beta=1.0)
+    y = net.model.input("y", (1, 3, 4), "int8", scale=0.05, zero_point=0)
+    outputs = [wide, _lstm(net, y, "int8")]
+    z = net.model.input("z", (1, 3, 4), "float32")
+    outputs.append(_lstm(net, z, "float32"))
+    return net.model.outputs(*outputs).build()
+
+
+def _lstm(net: Net, x: int, dtype: str) -> int:
+    def weights(*shape: int) -> int:
+        return net.floats(*shape) if dtype == "float32" else net.bytes_(shape)
+
+    def biases() -> int:
+        if dtype == "float32":
+            return net.floats(5)
+        net.count += 1
+        return net.model.constant(f"lb{net.count}", net.rng.integers(-300, 300, 5).astype(np.int32), scale=0.0005)
+
+    scale = {} if dtype == "float32" else {"scale": 2.0**-7, "zero_point": 0}
+    cells = {} if dtype == "float32" else {"scale": 2.0**-11, "zero_point": 0}
+    hidden = net.model.tensor(f"hidden_{dtype}", (1, 5), dtype, is_variable=True, **scale)
+    cell = net.model.tensor(
+        f"cell_{dtype}", (1, 5), "float32" if dtype == "float32" else "int16", is_variable=True, **cells
+    )
+    inputs = [x, *(weights(5, 4) for _ in range(4)), *(weights(5, 5) for _ in range(4)), -1, -1, -1]
+    inputs += [*(biases() for _ in range(4)), -1, -1, hidden, cell, -1, -1, -1, -1]
+    y = net.model.tensor(f"sequence_{dtype}", (1, 3, 5), dtype, **scale)
+    net.model.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], options="UnidirectionalSequenceLSTMOptions",
+                       fused_activation_function="TANH", cell_clip=10.0)  # fmt: skip
+    return y
+
+
+FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent}
