@@ -27,8 +27,10 @@ def stored_files(folder: Path) -> list[Path]:
 
 
 def flipped(path: Path, bit: int) -> None:
-    """Turn one bit of a file around."""
+    """Turn one bit of a file around, if it has any."""
     data = bytearray(path.read_bytes())
+    if not data:
+        return
     data[bit // 8 % len(data)] ^= 1 << bit % 8
     path.write_bytes(data)
 

@@ -9,14 +9,15 @@ import numpy as np
 from tflite_builder import ModelBuilder
 
 
-def two_signatures() -> bytes:
-    """Two signatures, add and mul, over free rows of four floats."""
+def two_signatures(fixed: bool = False) -> bytes:
+    """Two signatures, add and mul, over free rows of four floats, or over one row if `fixed`."""
+    free = None if fixed else (-1, 4)
     model = ModelBuilder()
     for index, kind in enumerate(("ADD", "MUL")):
         if index:
             model.subgraph("second")
-        x, y = (model.input(name, (1, 4), "float32", shape_signature=(-1, 4)) for name in ("x", "y"))
-        z = model.tensor("z", (1, 4), "float32", shape_signature=(-1, 4))
+        x, y = (model.input(name, (1, 4), "float32", shape_signature=free) for name in ("x", "y"))
+        z = model.tensor("z", (1, 4), "float32", shape_signature=free)
         model.operator(kind, [x, y], [z])
         model.outputs(z)
         model.signature(kind.lower(), {"x": x, "y": y}, {"result": z}, subgraph=index)

@@ -21,8 +21,8 @@ def _ints(s: Sampler, name: str, values: Any) -> int:
     return s.model.constant(name, np.array(values, np.int32))
 
 
-def _moved(s: Sampler, kind: str, shape: tuple[int, ...], results: list[tuple[int, ...]], *more: int, first: bool = True,
-           **options: Any) -> bytes:  # fmt: skip
+def _moved(s: Sampler, kind: str, shape: tuple[int, ...], results: list[tuple[int, ...]], *more: int,
+           first: bool = True, **options: Any) -> bytes:  # fmt: skip
     """An operator whose outputs have the quantization of its input; `first` says that the input comes first."""
     one = s.quantization()
     x = s.input(shape, **one)
@@ -79,7 +79,7 @@ def strided_slice(s: Sampler) -> bytes:
 def split(s: Sampler) -> bytes:
     shape = list(_shape(s))
     axis, parts = s.number(0, len(shape) - 1), s.number(1, 3)
-    part = tuple(n if i != axis else n for i, n in enumerate(shape))
+    part = tuple(shape)
     shape[axis] *= parts
     axis_tensor = s.model.constant("axis", np.array(axis, np.int32))
     return _moved(s, "SPLIT", tuple(shape), [part] * parts, axis_tensor, first=False, num_splits=parts)
@@ -480,7 +480,11 @@ def _int16_softmax(s: Sampler) -> bytes:
 def _int16_quantize(source: str, target: str) -> Make:
     def make(s: Sampler) -> bytes:
         shape = _shape(s)
-        ends = {"float32": {}, "int8": {"scale": s.scale(-2, -1), "zero_point": s.number(-20, 20)}, "int16": _int16(s, -4, -3)}
+        ends = {
+            "float32": {},
+            "int8": {"scale": s.scale(-2, -1), "zero_point": s.number(-20, 20)},
+            "int16": _int16(s, -4, -3),
+        }
         x = s.model.input("x", shape, source, **ends[source])
         y = s.model.tensor("y", shape, target, **ends[target])
         s.model.operator("DEQUANTIZE" if target == "float32" else "QUANTIZE", [x], [y])

@@ -98,9 +98,7 @@ def test_mutations_of_plans_with_every_other_kernel(family: str, compressor: str
         pytest.importorskip("lz4", reason="needs the lz4 package")
     model = tmp_path / "model.tflite"
     model.write_bytes(families[family]())
-    request = CompileRequest(
-        model_path=model, pools=(("fast", 16 << 10), ("slow", 64 << 10)), compressor=compressor
-    )
+    request = CompileRequest(model_path=model, pools=(("fast", 16 << 10), ("slow", 64 << 10)), compressor=compressor)
     opened, ran = mutated(driver, compile_model(request).data, tmp_path, 11, 3000)
     assert 150 < ran <= opened < 2400
 

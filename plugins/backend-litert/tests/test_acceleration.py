@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -237,3 +238,42 @@ def test_the_backend_runs_models_and_refuses_plans(digits: Path) -> None:
         backend.compile(b"")
     with pytest.raises(StowplanError, match="backend litert runs models, not plans"):
         backend.generate(b"", None)  # type: ignore[arg-type]
+
+
+EVERY_FUNCTION = """
+import sys, threading
+from stowplan_backend_litert import CompiledModel, available, environment, platform_support, signatures
+data = open(sys.argv[1], "rb").read()
+kind = sys.argv[2]
+assert available()
+with environment() as env:
+    assert platform_support(env) and "add" in signatures(env, data)
+    with CompiledModel(env, data, accelerators=(kind,), npu_device="cpu", profile=True, precision="fp32",
+                       signature="add", max_model_bytes=1 << 20) as model:
+        assert model.acceleration.used == kind and model.fully_accelerated == (kind != "cpu")
+        assert model.io_sizes() == ([16, 16], [16])
+        import struct
+        x, y = struct.pack("4f", 1, 2, 3, 4), struct.pack("4f", 4, 3, 2, 1)
+        assert struct.unpack("4f", model.run([x, y])[0]) == (5, 5, 5, 5)
+        assert model.run_with_metrics([x, y], 1)[1].duration_ns > 0
+        assert model.pending_events() == len(model.profile()) > 0
+        assert len(model.profile(1)) == 1
+        assert bool(model.summarise_profile()) == (kind != "gpu") == (not model.profile_note)
+        model.reset_profile()
+        assert model.pending_events() == 0
+        assert model.controlling_process() is None
+        model.controlling_process(threading.current_thread())
+        assert len(model.run([x, y])) == 1
+print("every function")
+"""
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu", "npu"])
+def test_every_function_works_on_every_accelerator(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if kind != "cpu":
+        request.getfixturevalue(kind)
+    path = tmp_path / "two.tflite"
+    path.write_bytes(litert_models.two_signatures(fixed=True))
+    command = [sys.executable, "-c", EVERY_FUNCTION, str(path), kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "every function\n"), done.stderr

@@ -63,7 +63,8 @@ def test_what_others_print_meanwhile_is_passed_on(capfd: pytest.CaptureFixture[s
 
     with captured() as output:
         os.write(2, b"INFO: from a library\nfrom somebody else\nERROR: [a.cc:1] it broke\n")
-    assert capfd.readouterr().err == "from somebody else\n"
+        os.write(1, b"INFO: Failed to load OpenCL library with dlopen: no\nINFO: a program's own line\n")
+    assert capfd.readouterr() == ("INFO: a program's own line\n", "from somebody else\n")
     assert output.errors() == ["it broke"]
 
 

@@ -135,6 +135,23 @@ def test_threads_wait_for_their_turn(digits: Path) -> None:
         assert results == [expected] * 200
 
 
+def test_an_interrupted_request_never_becomes_the_answer_to_the_next(
+    digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stowplan_backend_litert import wire
+
+    def interrupt(connection: object) -> None:
+        raise KeyboardInterrupt
+
+    with Isolated(digits) as model:
+        with monkeypatch.context() as patch:
+            patch.setattr(wire, "receive", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                model.run([bytes([1] * 64)])
+        with pytest.raises(WorkerDiedError, match="a request was interrupted"):
+            model.run([bytes(64)])
+
+
 def test_closing_ends_the_process_and_refuses_what_follows(digits: Path) -> None:
     model = Isolated(digits)
     pid = model.pid

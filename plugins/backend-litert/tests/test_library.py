@@ -21,6 +21,11 @@ def test_the_structs_have_the_sizes_of_the_library() -> None:
     }
 
 
+def test_a_system_that_nobody_tried_is_refused() -> None:
+    with pytest.raises(LibraryUnavailableError, match="on Linux and macOS only"):
+        library.check_platform("win32")
+
+
 def test_a_struct_of_another_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(layouts.SIZES, layouts.Layout, 67)
     with pytest.raises(LibraryUnavailableError, match=r"another layout on this platform \(Layout\)"):

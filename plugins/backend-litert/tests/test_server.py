@@ -305,6 +305,46 @@ def test_a_client_is_told_when_there_is_no_server(digits: Path, tmp_path: Path) 
         client.run(X)
 
 
+def test_an_interrupted_request_costs_no_other_its_turn(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stowplan_backend_litert import wire
+
+    real, interrupted = wire.receive, []
+
+    def interrupt_once(connection: object) -> object:
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return real(connection)  # type: ignore[arg-type]
+
+    with Server(digits) as server:
+        expected = [server.run([bytes([value] * 64)]) for value in range(2)]
+        assert expected[0] != expected[1]
+        monkeypatch.setattr(wire, "receive", interrupt_once)
+        with pytest.raises(KeyboardInterrupt):
+            server.run([bytes([1] * 64)])
+        assert server.run([bytes(64)]) == expected[0]
+        assert server.stats().restarts == 1
+
+
+def test_a_wait_that_is_interrupted_leaves_the_queue(slow_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    busy = threading.Thread(target=slow_server.run, args=(slow_inputs(slow_server),))
+    busy.start()
+    wait_until_busy(slow_server)
+    from stowplan_backend_litert import server as module
+
+    turn = module._Waiter(slow_server._queue, None, None)
+    turn._signal = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        turn.__enter__()
+    busy.join()
+    assert slow_server.stats().queued == 0
+    assert len(slow_server.run(slow_inputs(slow_server), timeout=30)) == 1
+
+
 def test_a_client_that_talks_nonsense_harms_nobody(digits: Path) -> None:
     import socket
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stowplan.build.planning import Lowering
 from stowplan.errors import ModelError, StowplanError, UnsupportedError, UsageError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
@@ -23,13 +24,13 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_int8.tflite
 REFUSALS = (ModelError, UnsupportedError, UsageError)
 
 
-def mutate(data: bytes, chance: random.Random) -> bytes:
+def mutate(data: bytes, chance: random.Random, most: int = 6) -> bytes:
     """Return the file with bits flipped, bytes overwritten, a part moved, or its end cut off."""
     changed = bytearray(data)
     kind = chance.choice(["flip", "flip", "flip", "word", "splice", "truncate"])
     if kind == "truncate":
         return bytes(changed[: chance.randrange(len(changed))])
-    for _ in range(chance.randint(1, 6)):
+    for _ in range(chance.randint(1, most)):
         at = chance.randrange(len(changed) - 8)
         if kind == "flip":
             changed[at] ^= 1 << chance.randrange(8)
@@ -132,3 +133,31 @@ def test_importing_a_model_loads_neither_numpy_nor_a_schema_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("family", ["floats", "integers", "recurrent", "wake word"])
+def test_mutations_of_wider_models_end_in_kernels_or_one_refusal(family: str) -> None:
+    """Through to the nodes that kernels get: what converts also lowers, or says by name what does not."""
+    if family == "wake word":
+        data = next(iter(shared_models("wakeword/esphome_v2_vad.tflite"))).read_bytes()
+    else:
+        families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
+        data = families[family]()
+    chance = random.Random(family)
+    ends: Counter[str] = Counter()
+    for _ in range(700):
+        model = model_of(mutate(data, chance, most=1))
+        began = time.perf_counter()
+        try:
+            TfliteImporter().describe(model)
+            graph = TfliteImporter().load(model, {})
+            check_sound(graph)
+            lowering = Lowering(graph)
+            for index in range(len(graph.operators)):
+                lowering.operator(index)
+            ends["lowered"] += 1
+        except REFUSALS as err:
+            ends[type(err).__name__] += 1
+            assert "\n" not in str(err)
+        assert time.perf_counter() - began < 5
+    assert min(ends["lowered"], ends["ModelError"]) > 50, ends

@@ -58,6 +58,14 @@ def unary(kind: str, *, dtypes: tuple[str, str] = ("int8", "int8"), scales: tupl
     return build
 
 
+def output_that_is_kept(model: ModelBuilder) -> int:
+    x = model.input("x", (1, 4), "float32")
+    kept, y = model.tensor("kept", (1, 4), "float32", is_variable=True), model.tensor("y", (1, 4), "float32")
+    model.operator("RELU", [x], [kept])
+    model.operator("RELU", [x], [y])
+    return y
+
+
 def two_outputs(model: ModelBuilder) -> int:
     x = model.input("x", (1, 4), "float32")
     outputs = [model.tensor(name, (1, 4), "float32") for name in "yz"]
@@ -137,6 +145,7 @@ CASES: list[tuple[str, Build]] = [
      unary("TRANSPOSE", extra=np.array([0, 1, 1, 2], np.int32))),
     ("blocks of 3 of an input of shape 1x4x4x2", unary("SPACE_TO_DEPTH", block_size=3, options="SpaceToDepthOptions")),
     ("2 outputs where 1 is defined", two_outputs),
+    ('its output "kept" keeps state between runs', output_that_is_kept),
     ("axes (4,) of an input of shape 1x4x4x2", unary("REVERSE_V2", extra=np.array([4], np.int32))),
     ("a new size of (0, 4) for an input of shape 1x4x4x2",
      unary("RESIZE_BILINEAR", extra=np.array([0, 4], np.int32))),

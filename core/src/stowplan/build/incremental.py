@@ -279,6 +279,6 @@ def _diagnostics() -> Iterator[list[str]]:
     """Collect what is warned of in the block; a hit says it again."""
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)  # others as the user has them: most are for developers
         yield said
     said += dict.fromkeys(" ".join(str(warning.message).split())[:MOST_TEXT] for warning in caught)

@@ -98,12 +98,12 @@ def _exchange(server: Server, method: str, path: str, deadline: float, body: byt
     try:
         headers = {"Authorization": server.authorization} if server.authorization else {}
         connection.request(method, server.path + path, body=body, headers={"User-Agent": "stowplan", **headers})
-        answer = connection.getresponse()
-        if answer.status == 404 and method == "GET":
-            raise FileNotFoundError(path)
-        if not 200 <= answer.status < 300:
-            raise Unreachable(f"status {answer.status}")
-        return _body(answer, connection, deadline, most)
+        with connection.getresponse() as answer:
+            if answer.status == 404 and method == "GET":
+                raise FileNotFoundError(path)
+            if not 200 <= answer.status < 300:
+                raise Unreachable(f"status {answer.status}")
+            return _body(answer, connection, deadline, most)
     except (OSError, http.client.HTTPException, ValueError) as err:
         if isinstance(err, FileNotFoundError):
             raise

@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": ("inspect_command", "read a model or a plan back"),
     "codegen": ("codegen_command", "write C for firmware from a plan"),
     "run": ("run_command", "run a plan here, exactly as the device will"),
+    "verify": ("verify_command", "compare a model's plan with other runtimes"),
     "accelerate": ("accelerate_command", "what an accelerator really takes of a model"),
     "profile": ("profile_command", "where a model's time goes, operator by operator"),
     "build": ("build_command", "every model and target of a project; only what changed"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Signature = tuple[str, Any, tuple[Any, ...]]
     """A function's name, result type and argument types, in ctypes' terms."""
 
+ROOM_BYTES = 16 * 1024**2
+"""What a library and the compiler's leftovers may take."""
 BUILD_SECONDS = 600
 """A build takes seconds; a compiler that hangs must not hang us."""
 
@@ -40,7 +42,10 @@ class NativeLibrary:
         `RuntimeFailure` when there is no compiler or it fails.
         """
         compiler = find_compiler()
-        library = _private_folder() / f"{self.name}-{self._key(compiler)}{library_suffix()}"
+        name = f"{self.name}-{self._key(compiler)}{library_suffix()}"
+        library = _private_folder() / name
+        if not _is_ours(library) and not _has_room(library.parent):
+            library = _temporary_folder() / name  # a full disk under the cache is no reason to refuse a model
         return library if _is_ours(library) else self._build(compiler, library)
 
     def load(self, signatures: Sequence[Signature]) -> ctypes.CDLL:
@@ -145,6 +150,15 @@ def _temporary_folder() -> Path:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _temporary.append(folder)
     return _temporary[0]
+
+
+def _has_room(folder: Path) -> bool:
+    import shutil
+
+    try:
+        return shutil.disk_usage(folder).free >= ROOM_BYTES
+    except OSError:
+        return True  # whoever writes there will see
 
 
 def _is_ours(path: Path) -> bool:

@@ -180,14 +180,15 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "filters", "memory", "rank", "state_bytes", "output_zero_point", "multiplier", "shift", "weights:const",
               "bias:const"),
         _kind("lstm_s8", 58,
-              "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates come in the "
+              "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates in the "
               "order input, forget, cell, output; `sigmoid` holds 256 uint16",
               "batches", "steps", "features", "outputs", "input_zero_point", "hidden_zero_point", "clip",
               "cell_multiplier", "cell_shift", "forget_multiplier", "forget_shift", "input_multiplier", "input_shift",
               "hidden_multiplier", "hidden_shift", "x_weights:const", "h_weights:const", "bias:const",
               "gate_factors:const", "sigmoid:const"),
         _kind("lstm_f32", 59, "long short-term memory, float32: all outputs, then the cell",
-              "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const", "bias:const"),
+              "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const",
+              "bias:const"),
         _kind("join", 60, "`outer` times a chunk of each input, whatever the rows of any", "outer"),
     )
 }  # fmt: skip

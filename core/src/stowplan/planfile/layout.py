@@ -224,7 +224,8 @@ RECORDS = (HEADER, SECTION, TENSOR, BUFFER, NODE, FIRING, STAGE, CONSTANT, BLOCK
 
 SECTION_KINDS: Mapping[str, int] = {
     "tensors": 1, "dims": 2, "buffers": 3, "row_offsets": 4, "nodes": 5, "operands": 6, "params": 7, "firings": 8,
-    "stages": 9, "constants": 10, "blocks": 11, "ports": 12, "strings": 13, "weights": 14, "provenance": 15, "states": 16,
+    "stages": 9, "constants": 10, "blocks": 11, "ports": 12, "strings": 13, "weights": 14, "provenance": 15,
+    "states": 16,
 }  # fmt: skip
 """Sections by number. dims, row_offsets: u32; operands: u16 (buffer indices); params: i32;
 strings: UTF-8, each ended by a zero byte, offset 0 is the empty string; provenance: JSON that no runtime reads."""

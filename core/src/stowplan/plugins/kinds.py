@@ -35,7 +35,11 @@ class Offer(Protocol):
 
 
 class Importer(Offer, Protocol):
-    """Reads one model format."""
+    """Reads one model format.
+
+    One whose models may keep a part of themselves in other files also has `external_files(model)`, which returns the
+    paths of those that a model names: they belong to the model's cache key and to its list of inputs.
+    """
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -184,7 +188,11 @@ class SourceOptions:
 
 
 class Backend(Offer, Protocol):
-    """Runs plans, or generates what runs them."""
+    """Runs plans, or generates what runs them.
+
+    One whose runs depend on this machine also has `host_identity()`, which returns what they depend on (names and words
+    for cache keys: a compiler, a processor) and the files to watch to notice that it changed.
+    """
 
     @property
     def version(self) -> str: ...

@@ -60,6 +60,7 @@ def c_library() -> ctypes.CDLL:
     """Return the C library that LiteRT allocates from."""
     found = ctypes.CDLL(None)
     found.free.argtypes, found.free.restype = [ctypes.c_void_p], None
+    found.fflush.argtypes = [ctypes.c_void_p]
     found.strdup.argtypes, found.strdup.restype = [ctypes.c_char_p], ctypes.c_void_p
     return found
 

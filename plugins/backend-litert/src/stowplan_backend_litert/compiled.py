@@ -20,9 +20,11 @@ from stowplan_backend_litert.arrays import arranged, to_array, writable
 from stowplan_backend_litert.calls import ask, call, destroy
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import CancelledError, ClosedError, InputError, OptionError, TimedOutError
+from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
+from stowplan_backend_litert.quiet import captured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,14 +106,11 @@ class CompiledModel:
         try:
             self._write(inputs)
             targets = None if outputs is None else self._targets(outputs)
-            if timeout is None and self._recorder is None:
-                self._engine.run()
-            else:
-                self._execute(timeout)
+            results = self._execute(timeout)
             if targets is None:
-                return [slot.read() for slot in self._engine.outputs]
-            for target, slot in zip(targets, self._engine.outputs, strict=True):
-                target[:] = slot.read()
+                return results
+            for target, result in zip(targets, results, strict=True):
+                target[:] = result
             return []
         finally:
             claim.leave()
@@ -122,25 +121,28 @@ class CompiledModel:
         return [to_array(data, port) for data, port in zip(results, self.outputs, strict=True)]
 
     def run_with_metrics(self, inputs: Inputs, detail_level: int = 0) -> tuple[list[bytes], Metrics]:
-        """Run once; `Metrics.counters` has what the accelerator reports, which for most is nothing."""
+        """Run once; `Metrics.counters` has what the accelerator reports, which for most is nothing.
+
+        The duration goes from the inputs' bytes to the outputs': a GPU's run is over when its outputs are here.
+        """
         if type(detail_level) is not int or not 0 <= detail_level < 2**31:
             raise OptionError(f"detail_level is {detail_level!r}: give a whole number of at least 0")
         with self._claim:
-            self._write(inputs)
+            self._check_open()
             metrics = ask("CreateMetrics")
             try:
                 # An accelerator without counters refuses to start them; the run is no less valid for that.
                 model = self._engine.handle
-                started = _status("CompiledModelStartMetricsCollection", model, detail_level) == 0
+                started = self._starts_metrics(detail_level)
                 start = time.perf_counter_ns()
                 try:
-                    self._execute(None)
+                    self._write(inputs)
+                    results = self._execute(None)
                 finally:
                     duration = time.perf_counter_ns() - start
                     if started:
                         call("CompiledModelStopMetricsCollection", model, metrics)
                 counters = _counters(metrics) if started else {}
-                results = [slot.read() for slot in self._engine.outputs]
                 return results, Metrics(duration_ns=duration, counters=counters)
             finally:
                 destroy("Metrics", metrics)
@@ -277,23 +279,34 @@ class CompiledModel:
         for slot, item in zip(slots, inputs, strict=True):
             slot.take(item)
 
+    def _starts_metrics(self, detail_level: int) -> bool:
+        function = library().LiteRtCompiledModelStartMetricsCollection
+        if self._engine.kinds == ("cpu",):
+            return bool(function(self._engine.handle, detail_level) == 0)
+        with captured():  # a refusal is printed, too
+            return bool(function(self._engine.handle, detail_level) == 0)
+
     def _targets(self, outputs: Sequence[Any]) -> list[memoryview]:
         if len(outputs) != len(self.outputs):
             raise InputError(f"{len(outputs)} output buffers given, the model has {len(self.outputs)} outputs")
         return [writable(target, port) for target, port in zip(outputs, self.outputs, strict=True)]
 
-    def _execute(self, timeout: float | None) -> None:
+    def _execute(self, timeout: float | None) -> list[bytes]:
+        """Run on what the inputs hold and return the outputs; reading them is what waits for a GPU."""
         if timeout is not None:
-            self._execute_in_time(timeout)
-        elif self._recorder is None:
-            self._engine.run()
-        else:
-            self._recorder.before_run()
-            start = time.perf_counter_ns()
-            self._engine.run()
-            self._recorder.after_run(time.perf_counter_ns() - start)
+            return self._execute_in_time(timeout)
+        engine = self._engine
+        if self._recorder is None:
+            engine.run()
+            return [slot.read() for slot in engine.outputs]
+        self._recorder.before_run()
+        start = time.perf_counter_ns()
+        engine.run()
+        results = [slot.read() for slot in engine.outputs]
+        self._recorder.after_run(time.perf_counter_ns() - start)
+        return results
 
-    def _execute_in_time(self, timeout: float) -> None:
+    def _execute_in_time(self, timeout: float) -> list[bytes]:
         if not isinstance(timeout, (int, float)) or not 0 < timeout < 2**31:
             raise OptionError(f"timeout is {timeout!r}: give seconds, more than 0")
         self._timed_out = False
@@ -301,7 +314,7 @@ class CompiledModel:
         timer.daemon = True
         timer.start()
         try:
-            self._execute(None)
+            return self._execute(None)
         except CancelledError as err:
             if self._timed_out:
                 raise TimedOutError(f"the run took longer than {timeout:g} s and was stopped", status=7) from err
@@ -338,15 +351,6 @@ def _options(given: Mapping[str, Any]) -> CompileOptions:
         unknown = [name for name in given if name not in CompileOptions.__dataclass_fields__]
         known = ", ".join(CompileOptions.__dataclass_fields__)
         raise OptionError(f"no option {', '.join(unknown) or err}; options are {known}") from err
-
-
-def _status(name: str, *arguments: Any) -> int:
-    from stowplan_backend_litert.library import library
-    from stowplan_backend_litert.quiet import captured
-
-    with captured():
-        status: int = getattr(library(), f"LiteRt{name}")(*arguments)
-    return status
 
 
 def _counters(metrics: int) -> dict[str, MetricValue]:

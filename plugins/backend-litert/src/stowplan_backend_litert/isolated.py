@@ -249,9 +249,15 @@ class Isolated:
             finally:
                 if cancel is not None:
                     cancel.detach(stop)
-        except (EOFError, OSError) as err:
+        except LiteRtError:
+            raise
+        except (EOFError, OSError, ValueError) as err:
             self._dead = f"the process of the model died ({self._how()})"
             raise WorkerDiedError(f"{self._dead}; this request is lost") from err
+        except BaseException:  # Ctrl-C: the answer that is still to come must not become the next request's
+            self._dead = "the process of the model was ended: a request was interrupted"
+            self._kill()
+            raise
         if answer == wire.FAILED:
             raise wire.raised(result)
         return result

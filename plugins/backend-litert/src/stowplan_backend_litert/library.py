@@ -124,8 +124,10 @@ def library() -> ctypes.CDLL:
     return load(os.path.join(place, FILE))
 
 
-def check_platform() -> None:
+def check_platform(system: str = sys.platform) -> None:
     """Raise `LibraryUnavailableError` where our structs cannot have the layout that the library uses."""
+    if system == "win32":
+        raise LibraryUnavailableError("this plugin knows LiteRT on Linux and macOS only; use one of those")
     wrong = [kind.__name__ for kind, size in SIZES.items() if ctypes.sizeof(kind) != size]
     if wrong or struct.calcsize("P") != 8 or sys.byteorder != "little":
         raise LibraryUnavailableError(f"LiteRT's interface has another layout on this platform ({', '.join(wrong)})")

@@ -115,18 +115,24 @@ class Client:
             try:
                 wire.send(self._socket, wire.RUN, dict(timeout=timeout))
                 kind, value = wire.receive(self._socket)
-            except (EOFError, OSError) as err:
+            except (EOFError, OSError, ValueError) as err:
                 raise WorkerDiedError("the server is gone; this request is lost") from err
+            except BaseException:  # Ctrl-C: the answer that is still to come must not become the next request's
+                self._end()
+                raise
             if kind == wire.FAILED:
                 raise wire.raised(value)
             return [bytes(view) for view in self._memory.outputs]
 
     def close(self) -> None:
         with self._lock:
-            self._socket.close()
-            if self._memory is not None:
-                self._memory.close()
-                self._memory = None
+            self._end()
+
+    def _end(self) -> None:
+        self._socket.close()
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
 
     def __enter__(self) -> Client:
         return self

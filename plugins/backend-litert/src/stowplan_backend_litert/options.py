@@ -13,6 +13,7 @@ from stowplan_backend_litert.layouts import ACCELERATORS, PRECISIONS
 NPU_DEVICES = {"default": None, "cpu": 0, "gpu": 1, "npu": 2}
 """Which device Intel's plugin compiles for; on its CPU device the whole NPU path runs where there is no NPU."""
 MOST_THREADS = 256
+MOST_PARTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,8 @@ def native_options(options: CompileOptions, kinds: Sequence[str], profile: bool,
         _add(handle, "gpu_options", f"precision = {PRECISIONS[options.precision]}\n")
     device = NPU_DEVICES[options.npu_device]
     if device is not None:
-        _add(handle, "intel_openvino", f"graph.0.graph_backend = {device}\n")
+        # One entry for each part that its compiler may cut a model into; a part without one gets the default device.
+        _add(handle, "intel_openvino", "".join(f"graph.{n}.graph_backend = {device}\n" for n in range(MOST_PARTS)))
     return handle
 
 

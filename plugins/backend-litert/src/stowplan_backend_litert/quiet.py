@@ -1,7 +1,7 @@
-"""Takes what LiteRT and its accelerators print on standard error: it is noise on success and the reason on failure.
+"""Takes what LiteRT and its accelerators print: it is noise on success and the reason on failure.
 
-Parts of LiteRT print past every log level, so the file descriptor itself is redirected. That is the process's own
-descriptor: lines that another thread prints meanwhile are passed on when the block ends.
+Parts of LiteRT print past every log level, so the file descriptors themselves are redirected. They are the process's
+own: lines that another thread prints meanwhile are passed on when the block ends.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO
+
+from stowplan_backend_litert.calls import c_library
 
 _lock = threading.RLock()
 MOST_BYTES = 1 << 20
@@ -21,6 +23,7 @@ _OURS = re.compile(
     r"Exception from |    at |└ |\s*$)"
 )
 """How lines begin that come from LiteRT, WebGPU, Vulkan or a vendor's plugin."""
+_OURS_ON_STDOUT = re.compile(r"INFO: (?:Failed to load|Loaded|Successfully loaded) OpenCL")
 
 
 class Captured:
@@ -46,28 +49,47 @@ class Captured:
 
 @contextmanager
 def captured() -> Iterator[Captured]:
-    """Collect what is printed on descriptor 2 while the block runs; one block at a time in a process."""
+    """Collect what is printed while the block runs, one block at a time; some lines go to standard output."""
     result = Captured()
-    with _lock:
-        with suppress(AttributeError, OSError, ValueError):
-            sys.stderr.flush()
+    with _lock, ExitStack() as redirected:
+        texts = [redirected.enter_context(_redirected(descriptor)) for descriptor in (1, 2)]
         try:
-            saved = os.dup(2)
-        except OSError:  # a process without standard error prints nothing
             yield result
-            return
-        with _scratch() as file:
-            os.dup2(file.fileno(), 2)
-            try:
-                yield result
-            finally:
-                with suppress(AttributeError, OSError, ValueError):
-                    sys.stderr.flush()
-                os.dup2(saved, 2)
-                os.close(saved)
-                file.seek(0)
-                result.text = file.read(MOST_BYTES).decode("utf-8", "replace")
-                _pass_on(result.text)
+        finally:
+            redirected.close()
+            for descriptor, text in zip((1, 2), texts, strict=True):
+                _pass_on("".join(text), descriptor)
+            result.text = "".join(text[0] for text in texts if text)
+
+
+@contextmanager
+def _redirected(descriptor: int) -> Iterator[list[str]]:
+    """Send a descriptor to a file for the block; the list has its text afterwards."""
+    text: list[str] = []
+    _flush()
+    try:
+        saved = os.dup(descriptor)
+    except OSError:  # a process without it prints nothing there
+        yield text
+        return
+    with _scratch() as file:
+        os.dup2(file.fileno(), descriptor)
+        try:
+            yield text
+        finally:
+            _flush()
+            os.dup2(saved, descriptor)
+            os.close(saved)
+            file.seek(0)
+            text.append(file.read(MOST_BYTES).decode("utf-8", "replace"))
+
+
+def _flush() -> None:
+    """Empty Python's buffers and the C library's: what waits there belongs to the time before."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    c_library().fflush(None)
 
 
 def _scratch() -> IO[bytes]:
@@ -92,8 +114,11 @@ def _marked(text: str) -> Iterator[tuple[str, bool]]:
             yield line, inside
 
 
-def _pass_on(text: str) -> None:
-    foreign = [f"{line}\n" for line, inside in _marked(text) if not inside and not _OURS.match(line)]
+def _pass_on(text: str, descriptor: int) -> None:
+    if descriptor == 1:  # other people's place for results: only what is known to come from LiteRT stays away
+        foreign = [f"{line}\n" for line in text.splitlines() if not _OURS_ON_STDOUT.match(line)]
+    else:
+        foreign = [f"{line}\n" for line, inside in _marked(text) if not inside and not _OURS.match(line)]
     if foreign:
         with suppress(OSError):
-            os.write(2, "".join(foreign).encode())
+            os.write(descriptor, "".join(foreign).encode())

@@ -265,6 +265,9 @@ class _Waiter:
             self._cancel.attach(wake)
         try:
             came = self._signal.wait(self._timeout)
+        except BaseException:  # Ctrl-C: nobody would pass the turn on
+            self._give_up()
+            raise
         finally:
             if self._cancel is not None:
                 self._cancel.detach(wake)
@@ -273,14 +276,17 @@ class _Waiter:
         cancelled = self._cancel is not None and self._cancel.cancelled
         if came and not cancelled:
             return
-        if not self._queue.withdraw(self):  # the turn came in the same moment: pass it on
-            self._queue.leave()
+        self._give_up()
         if cancelled:
             raise CancelledError("the request was cancelled while it waited", status=100)
         raise TimedOutError(f"no turn within {self._timeout:g} s: the model is busy", status=7)
 
     def __exit__(self, *_: object) -> None:
         self._queue.leave()
+
+    def _give_up(self) -> None:
+        if not self._queue.withdraw(self) and not self._refused:  # the turn came in the same moment: pass it on
+            self._queue.leave()
 
 
 class _Counts:

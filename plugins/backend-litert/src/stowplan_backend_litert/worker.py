@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import socket
 import sys
 from dataclasses import asdict, is_dataclass
@@ -23,6 +24,7 @@ CALLS = ("profile", "pending_events", "summarise_profile", "profile_nodes", "res
 
 def main(descriptor: int) -> None:
     """Serve one connection. The first message has the model's path and the options."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent, which ends this process
     with socket.socket(fileno=descriptor) as connection:
         _, wanted = wire.receive(connection)
         try:

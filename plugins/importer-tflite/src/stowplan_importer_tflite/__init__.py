@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,12 @@ class TfliteImporter:
         from stowplan_importer_tflite.load import load
 
         return load(model, input_shapes)
+
+    def oracles(self) -> Sequence[tuple[str, Callable[[bytes], Callable[[Sequence[bytes]], list[bytes]]]]]:
+        """Return other runtimes for these models: a package, and what opens a model in it."""
+        from stowplan_importer_tflite.oracles import ORACLES
+
+        return ORACLES
 
     def describe(self, model: Model) -> Description:
         from stowplan_importer_tflite.describe import describe

@@ -143,6 +143,9 @@ def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
         raise Refusal(f"its options are those of another operator (type {operator.options_type})")
     if not operator.outputs or (len(operator.outputs) > 1 and operator.kind not in MANY_OUTPUTS):
         raise Refusal(f"{len(operator.outputs)} outputs where 1 is defined")
+    for index in operator.outputs:
+        if walk.subgraph.tensors[index].variable:
+            raise Refusal(f"its output {shown(walk.subgraph.tensors[index].name)} keeps state between runs")
     inputs = tuple(walk.value(i) for i in operator.inputs)
     outputs = tuple(value for value in map(walk.value, operator.outputs) if value is not None)
 

@@ -81,7 +81,8 @@ def general_reasons(file: FileModel) -> list[str]:
     main = file.subgraphs[0]
     read = {tensor for operator in main.operators for tensor in operator.inputs}
     copied = [t for t in main.outputs if t in main.inputs or main.tensors[t].data is not None]
-    for tensor in dict.fromkeys([*(t for t in main.inputs if t not in read), *copied]):
+    kept = [t for t in (*main.inputs, *main.outputs) if main.tensors[t].variable]
+    for tensor in dict.fromkeys([*(t for t in main.inputs if t not in read), *copied, *kept]):
         reason = _unusable(main, tensor)
         if reason:
             reasons.append(reason)

@@ -39,6 +39,7 @@ class FileTensor(NamedTuple):
     variable: bool
     sparse: bool
     external: bool
+    sparsity: Table | None = None
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -170,6 +171,7 @@ def _tensor(table: Table, buffers: Sequence[memoryview]) -> FileTensor:
         quantization=_quantization(table.table(schema.TensorField.QUANTIZATION)),
         variable=table.flag(schema.TensorField.IS_VARIABLE),
         sparse=table.has(schema.TensorField.SPARSITY),
+        sparsity=table.table(schema.TensorField.SPARSITY),
         external=table.integer(schema.TensorField.EXTERNAL_BUFFER, "I") != 0,
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import FileModel, FileOperator, FileQuantization, FileSubgraph, FileTensor
+from stowplan_importer_tflite.sparse import filled
 
 SHIFT = "SHIFT_UINT8"
 """Stands for the change between uint8 and int8 at the border of the model; no file has it."""
@@ -27,7 +28,7 @@ def prepare(file: FileModel) -> FileModel:
         if not any(operator.kind in INLINED for operator in main.operators):
             break
         main = _inlined(main, file.subgraphs)
-    shifted, renamed = _without_uint8(main._replace(tensors=tuple(_widened(t) for t in main.tensors)))
+    shifted, renamed = _without_uint8(main._replace(tensors=tuple(_widened(_filled(t)) for t in main.tensors)))
     signatures = tuple(
         s._replace(
             inputs=tuple((name, renamed.get(t, t)) for name, t in s.inputs),
@@ -41,7 +42,8 @@ def prepare(file: FileModel) -> FileModel:
 
 
 def _inlined(main: FileSubgraph, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph:
-    tensors, operators = list(main.tensors), []
+    tensors = list(main.tensors)
+    operators: list[FileOperator] = []
     for operator in main.operators:
         inner = _target(operator, subgraphs)
         if inner is None or len(operators) + len(inner.operators) > MAX_OPERATORS:
@@ -76,6 +78,14 @@ def _target(operator: FileOperator, subgraphs: Sequence[FileSubgraph]) -> FileSu
     return inner if fits and made.issuperset(inner.outputs) and -1 not in operator.inputs else None
 
 
+def _filled(tensor: FileTensor) -> FileTensor:
+    """Return sparse weights with their zeros."""
+    if tensor.sparsity is None or tensor.data is None or tensor.dtype == "int4":
+        return tensor
+    data = filled(bytes(tensor.data), tensor.shape, tensor.dtype, tensor.sparsity)
+    return tensor._replace(data=memoryview(data), sparse=False, sparsity=None, buffer=-1)
+
+
 def _widened(tensor: FileTensor) -> FileTensor:
     """Return a constant of 4-bit numbers as one of int8; the lower half of a byte comes first."""
     if tensor.dtype != "int4" or tensor.data is None or tensor.sparse:
@@ -100,7 +110,8 @@ def _without_uint8(main: FileSubgraph) -> tuple[FileSubgraph, dict[int, int]]:
         return main, {}
     tensors = [_flipped(t) if i in legacy else t for i, t in enumerate(main.tensors)]
     renamed: dict[int, int] = {}
-    before, after = [], []
+    before: list[FileOperator] = []
+    after: list[FileOperator] = []
     for position, index in enumerate((*main.inputs, *main.outputs)):
         if index not in legacy or index in renamed:
             continue

@@ -36,6 +36,14 @@ class QuantizationField:
     MIN, MAX, SCALE, ZERO_POINT, DETAILS_TYPE, DETAILS, AXIS = range(7)
 
 
+class SparsityField:
+    TRAVERSAL_ORDER, BLOCK_MAP, DIMENSIONS = range(3)
+
+
+class DimensionField:
+    FORMAT, DENSE_SIZE, SEGMENTS_TYPE, SEGMENTS, INDICES_TYPE, INDICES = range(6)
+
+
 class OperatorField:
     CODE, INPUTS, OUTPUTS, OPTIONS_TYPE, OPTIONS = range(5)
     OPTIONS_2 = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stowplan.build.lower.fixed_point import factor, float32
-from stowplan.build.lower.nodes import Lowered
+from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 from stowplan.flow.dtypes import SIZE_BYTES
 
@@ -20,7 +20,7 @@ def svdf_state(site: Site) -> Lowered:
     source, kept = site.quantization(x), site.quantization(state)
     weights = site.weight_quantization(1, 1)
     scale = factor(float32(float32(source.scale * weights.scale) / kept.scale))
-    params = {
+    params: dict[str, ParamValue] = {
         "features": w.shape[1], "filters": w.shape[0], "memory": memory, "state_bytes": SIZE_BYTES[state.dtype],
         "input_zero_point": source.zero_point, "multiplier": scale.multiplier, "shift": scale.shift,
         "weights": site.constant(1, "int8", "weights"),
@@ -37,7 +37,7 @@ def svdf_output(site: Site) -> Lowered:
         raise site.refusal(f"{state.dtype} {list(state.shape)} with weights of {w.dtype} is not supported")
     kept, weights, output = site.quantization(state), site.weight_quantization(1, 1), site.quantization(result)
     scale = factor(float32(float32(kept.scale * weights.scale) / output.scale))
-    params = {
+    params: dict[str, ParamValue] = {
         "filters": w.shape[0], "memory": w.shape[1], "rank": rank, "state_bytes": SIZE_BYTES[state.dtype],
         "output_zero_point": output.zero_point, "multiplier": scale.multiplier, "shift": scale.shift,
         "weights": site.constant(1, w.dtype, "weights"),

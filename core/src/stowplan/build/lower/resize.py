@@ -6,7 +6,7 @@ import math
 import struct
 
 from stowplan.build.lower.fixed_point import float32
-from stowplan.build.lower.nodes import Lowered
+from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 
 ONE = 1 << 10
@@ -21,7 +21,7 @@ def resize_bilinear(site: Site) -> Lowered:
     if dtype == "int8":
         site.same_quantization()
     tables = [_table(site, source[axis], result[axis], dtype) for axis in (1, 2)]
-    params = dict(
+    params: dict[str, ParamValue] = dict(
         in_h=source[1], in_w=source[2], channels=source[3], out_h=result[1], out_w=result[2],
         rows=tables[0], columns=tables[1],
     )  # fmt: skip

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 from stowplan.build.lower.fixed_point import factor, round_away, saturate
-from stowplan.build.lower.nodes import Lowered
+from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 from stowplan.flow.dtypes import SIZE_BYTES
 
@@ -23,7 +23,7 @@ def softmax_s16(site: Site, depth: int, beta: float) -> Lowered:
     if (result.scale, result.zero_point) != (1 / 32768, 0):
         raise site.refusal("its int16 output needs scale 1/32768 and zero point 0")
     scale = factor(source.scale * beta / (EXP_REACH / 65535.0))
-    params = {
+    params: dict[str, ParamValue] = {
         "depth": depth,
         "input_bytes": SIZE_BYTES[site.input().dtype],
         "multiplier": scale.multiplier,

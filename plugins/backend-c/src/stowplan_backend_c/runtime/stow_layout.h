@@ -1228,7 +1228,7 @@ enum stow_svdf_output_params {
     STOW_SVDF_OUTPUT_PARAMS
 };
 
-/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates come in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
+/* long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates in the order input, forget, cell, output; `sigmoid` holds 256 uint16 */
 enum stow_lstm_s8_params {
     STOW_LSTM_S8_BATCHES,
     STOW_LSTM_S8_STEPS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import functions, rearranging, recurrent, sampling, shapes
+from stowplan_importer_tflite.lower import functions, movement, rearranging, recurrent, sampling, shapes
 from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
 from stowplan_importer_tflite.lower.elementwise import (
     add,
@@ -31,6 +31,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "CONCATENATION": concatenation,
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "DENSIFY": movement.densify,
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": fully_connected,
     "LOGISTIC": logistic,

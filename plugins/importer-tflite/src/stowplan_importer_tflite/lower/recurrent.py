@@ -20,7 +20,7 @@ RELU = "relu"
 
 
 def svdf(site: Site) -> list[Conversion]:
-    """Its inputs are x, feature weights, time weights, biases or none, and the memory, which the file calls variable."""
+    """Its inputs are x, feature weights, time weights, biases or none, and the memory, a variable."""
     site.arity(5, 5)
     x, y = site.activation(0, ("int8",)), site.result("int8")
     state = site.activation(4, ("int8", "int16"))
@@ -60,7 +60,7 @@ HIDDEN, CELL = 18, 19
 
 
 def lstm(site: Site) -> list[Conversion]:
-    """Four gates (input, forget, cell, output) with weights of the input from 1 on, of the output from 5, biases from 12."""
+    """Four gates (input, forget, cell, output) with weights of x from 1 on, of the output from 5, biases from 12."""
     site.arity(20, LSTM_INPUTS)
     for extra, word in ((PEEPHOLES, "peepholes"), (PROJECTION, "a projection"), (NORMALIZATION, "layer normalization")):
         if any(site.optional(position) is not None for position in extra):
