@@ -63,8 +63,10 @@ def in_turn(rivals: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, 
     }
 
 
-def arguments(description: str) -> argparse.Namespace:
+def arguments(description: str, more: Callable[[argparse.ArgumentParser], None] = lambda _: None) -> argparse.Namespace:
+    """Return the options that benchmarks share, and those that `more` adds."""
     parser = argparse.ArgumentParser(description=description)
+    more(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, within a minute")
     return parser.parse_args()

@@ -78,6 +78,11 @@ class Sketch:
         self.params.extend(params)
         return len(self.nodes) - 1
 
+    def receive(self, number: int, output: int, **more: int) -> int:
+        """Add the arrival of input `number`'s rows in a buffer."""
+        self.header["flags"] = self.header.get("flags", 0) | layout.FLAG_STREAMED
+        return self.node("receive", [], output, (number,), **more)
+
     def stage(self, *firings: tuple[int, int, int], block: int = NONE_16) -> None:
         """Add a stage of firings (node, first, last)."""
         self.stages.append(
@@ -175,4 +180,29 @@ def averaging_plan() -> Sketch:
     params = (4, 1, 2, 1, 1, 2)
     mean = plan.node("mean_f32", [source], result, params, flags=layout.NODE_BY_INPUT, accumulator=sums, units=4)
     plan.stage((mean, 0, 3), (mean, 3, 4))
+    return plan
+
+
+def arriving_plan() -> Sketch:
+    """Inputs x (4 rows of 8 bytes, streamed), u (8 bytes, in memory) and z (2 rows of 4, streamed); outputs the same.
+
+        fast   0: ring of two rows of x
+              16: u
+              24: rows of z at 28 and 24
+              32: outputs: x 32 bytes, u 8, z 8
+
+    Rows come as x0 x1, z0, x2 x3, z1; each is copied to its output at once. u is copied first.
+    """
+    plan = Sketch()
+    plan.header = {"fast_bytes": 80, "name": plan.name("arriving.tflite"), "input_count": 3, "output_count": 3}
+    x, u, z = plan.tensor("x", (1, 4, 4, 2)), plan.tensor("u", (1, 8)), plan.tensor("z", (1, 2, 2, 2))
+    ring, held = plan.ring(x, 4, 8, 0, height=2), plan.ring(u, 1, 8, 16)
+    table = plan.table(z, 4, (28, 24))
+    results = [plan.ring(x, 4, 8, 32), plan.ring(u, 1, 8, 64), plan.ring(z, 2, 4, 72)]
+    buffers = [ring, held, table, *results]
+    plan.ports = [{"tensor": t, "buffer": b} for t, b in zip((x, u, z, x, u, z), buffers, strict=True)]
+    rows_x, rows_z = plan.receive(0, ring), plan.receive(2, table)
+    keep_x, keep_u, keep_z = (plan.node("copy", [b], r) for b, r in zip(buffers[:3], results, strict=True))
+    plan.stage((keep_u, 0, 1), (rows_x, 0, 2), (keep_x, 0, 2), (rows_z, 0, 1), (keep_z, 0, 1))
+    plan.stage((rows_x, 2, 3), (rows_x, 3, 4), (keep_x, 2, 4), (rows_z, 1, 2), (keep_z, 1, 2))
     return plan

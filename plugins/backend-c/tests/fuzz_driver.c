@@ -112,6 +112,26 @@ static void *fuzz_arena(uint32_t bytes)
     return arena;
 }
 
+/* Push random rows, some at a time, of the input that is waited for; now and then of another, or too many. */
+static stow_status fuzz_push(stow_context *context)
+{
+    stow_status status = stow_begin(context);
+    while (status == STOW_MORE) {
+        const uint32_t input = stow_waiting_for(context);
+        const uint32_t wanted = stow_rows_wanted(context);
+        const uint32_t count = 1 + fuzz_random(wanted < 5 ? wanted : 5);
+        if (stow_push_rows(context, input + 1, NULL, 1) != STOW_WRONG_INPUT ||
+            stow_push_rows(context, input, NULL, wanted + 1) != STOW_TOO_MANY_ROWS) {
+            fprintf(stderr, "wrong rows were taken\n");
+            abort();
+        }
+        uint8_t *rows = fuzz_arena(count * stow_input_row_bytes(context->plan, input));
+        status = stow_push_rows(context, input, rows, count);
+        free(rows);
+    }
+    return status;
+}
+
 /* Run an opened plan; 1 when it ran to its end. */
 static int fuzz_run(const stow_plan *plan)
 {
@@ -125,10 +145,12 @@ static int fuzz_run(const stow_plan *plan)
     stow_context context;
     stow_status status = stow_bind(&context, plan, fast, fast_bytes, slow, slow_bytes);
     for (uint32_t i = 0; status == STOW_OK && i < stow_input_count(plan); i++) {
-        memset(stow_input(&context, i), 0x5a, stow_input_bytes(plan, i));
+        if (stow_input(&context, i) != NULL) {
+            memset(stow_input(&context, i), 0x5a, stow_input_bytes(plan, i));
+        }
     }
     if (status == STOW_OK) {
-        status = stow_invoke(&context);
+        status = plan->streamed != 0 ? fuzz_push(&context) : stow_invoke(&context);
     }
     uint32_t sum = 0;
     for (uint32_t i = 0; status == STOW_OK && i < stow_output_count(plan); i++) {

@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from arriving import with_arrivals
+from fitting import NO_FILE, fit
+from graphs import small_cnn
 from stowplan.build.pipeline import CompileRequest, compile_model
+from stowplan.build.planning import Lowering, PlanOptions, make_plan
 from stowplan.errors import PlanError, UsageError
 from stowplan.native.toolchain import find_compiler
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import read_plan
-from stowplan.plugins.kinds import SourceOptions
+from stowplan.planfile.writer import write_plan
+from stowplan.plugins.kinds import ScheduleOptions, SourceOptions
 from stowplan_backend_c import CBackend
 from stowplan_backend_c.amalgam import amalgamate, pruned
 from stowplan_backend_c.codegen import checked_name, safe_name
-from tiny_plans import averaging_plan, copying_plan
+from tiny_plans import arriving_plan, averaging_plan, copying_plan
 
 STRICT = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-ffp-contract=off")
 DATA = bytes(range(100, 132))
@@ -130,6 +135,126 @@ def test_two_cores_link_into_one_program(tmp_path: Path) -> None:
     cc(tmp_path, "-DCOPIER_CHECK_DIGEST=1", "main.c", "copier.c", "mean.c", "-o", "main")
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "o" * 32 + " 3 25\n")
+
+
+PUSHER = r"""
+#include <stdio.h>
+#include <string.h>
+#include "camera.h"
+
+static _Alignas(CAMERA_ARENA_ALIGN) uint8_t fast[CAMERA_FAST_BYTES];
+static camera_context context;
+
+_Static_assert(CAMERA_INPUT_0_ROWS == 4 && CAMERA_INPUT_0_ROW_BYTES == 8 && CAMERA_INPUT_0_BYTES == 32, "x");
+_Static_assert(CAMERA_INPUT_2_ROWS == 2 && CAMERA_INPUT_2_ROW_BYTES == 4, "z");
+#ifdef CAMERA_INPUT_1_ROWS
+#error "u is in memory as a whole"
+#endif
+
+int main(void)
+{
+    uint8_t row[8];
+    uint8_t next = 'a';
+    if (camera_init(&context, fast, sizeof fast, NULL, 0) != CAMERA_OK ||
+        camera_push_rows(&context, CAMERA_INPUT_X, row, 1) != CAMERA_NOT_BEGUN) {
+        return 1;
+    }
+    if (camera_input(&context, CAMERA_INPUT_X) != NULL || camera_input(&context, CAMERA_INPUT_U) == NULL) {
+        return 2;
+    }
+    memset(camera_input(&context, CAMERA_INPUT_U), 'u', CAMERA_INPUT_1_BYTES);
+    camera_status status = camera_begin(&context);
+    if (camera_push_rows(&context, CAMERA_INPUT_Z, row, 1) != CAMERA_WRONG_INPUT ||
+        camera_push_rows(&context, CAMERA_INPUT_X, row, camera_rows_wanted(&context) + 1) != CAMERA_TOO_MANY) {
+        return 3;
+    }
+    while (status == CAMERA_MORE) {
+        const uint32_t input = camera_waiting_for(&context);
+        memset(row, next++, sizeof row);
+        status = camera_push_rows(&context, input, row, 1);
+    }
+    if (status != CAMERA_OK || camera_waiting_for(&context) != UINT32_MAX) {
+        return 4;
+    }
+    for (uint32_t i = 0; i < CAMERA_OUTPUT_COUNT; i++) {
+        printf("%.*s ", i == 0 ? CAMERA_OUTPUT_0_BYTES : CAMERA_OUTPUT_1_BYTES, (char *)camera_output(&context, i));
+    }
+    return 0;
+}
+"""
+
+
+def test_a_core_with_streamed_inputs_takes_rows_from_its_application(tmp_path: Path) -> None:
+    write(tmp_path, generate(arriving_plan().file(), "camera", "core"))
+    (tmp_path / "main.c").write_text(PUSHER)
+    cc(tmp_path, "main.c", "camera.c", "-o", "main")
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=60)
+    rows = [letter * size for letter, size in (("a", 8), ("b", 8), ("d", 8), ("e", 8), ("c", 4), ("f", 4))]
+    assert (done.returncode, done.stdout) == (0, "".join(rows[:4]) + " " + "u" * 8 + " " + "".join(rows[4:]) + " ")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_only_what_a_plan_needs_of_the_two_ways_to_run_is_declared(streamed: bool) -> None:
+    plan = (arriving_plan() if streamed else copying_plan()).file()
+    header, source = (generate(plan, "net", "core")[f"net.{end}"].decode() for end in "hc")
+    assert ("net_push_rows" in header) == ("stow_push_rows(stow_context" in source) == streamed
+    assert ("net_invoke" in header) is not streamed
+    assert "STOW_WITH_RECEIVE" not in header
+
+
+@pytest.fixture(scope="module")
+def camera(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The arriving plan as a program, and files for its three inputs."""
+    folder = tmp_path_factory.mktemp("camera")
+    write(folder, generate(arriving_plan().file(), "camera", "app"))
+    cc(folder, "camera.c", "-o", "camera")
+    write(folder, {"x": DATA, "u": DATA[:8], "z": DATA[8:16]})
+    return folder / "camera"
+
+
+def test_an_app_reads_the_rows_of_streamed_inputs_when_they_are_needed(camera: Path) -> None:
+    done = subprocess.run([camera, "--raw", "x", "u", "z"], cwd=camera.parent, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, DATA + DATA[:8] + DATA[8:16])
+
+
+@pytest.mark.parametrize(
+    ("files", "code", "words"),
+    [
+        ((), 2, "0 files given, the model has 3 inputs"),
+        (("x", "u"), 2, "2 files given"),
+        (("x", "u", "none"), 1, "none: cannot be opened"),
+        (("u", "u", "z"), 1, "u: ends before the 32 bytes that the input has"),
+        (("x", "u", "u", "u"), 2, "4 files given"),
+        (("x", "z", "x"), 1, "x: has more bytes than the model's input"),
+        (("x", "x", "z"), 1, "x: has more bytes"),
+        (("x", "empty", "z"), 1, "empty: 0 bytes, the input has 8"),
+    ],
+)
+def test_an_app_with_streamed_inputs_refuses_wrong_files(
+    camera: Path, files: tuple[str, ...], code: int, words: str
+) -> None:
+    (camera.parent / "empty").write_bytes(b"")
+    done = subprocess.run([camera, *files], cwd=camera.parent, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_app_reads_one_streamed_input_from_standard_input(tmp_path: Path) -> None:
+    graph = small_cnn()
+    schedule = with_arrivals(graph, fit(graph, 620).schedule, graph.inputs)
+    options = PlanOptions(schedule=ScheduleOptions(streamed_inputs=graph.inputs))
+    plan = write_plan(make_plan(NO_FILE, Lowering(graph), schedule, options))
+    write(tmp_path, generate(plan, "camera", "app"))
+    cc(tmp_path, "-DCAMERA_CHECK_DIGEST=1", "camera.c", "-o", "camera")
+    compiled = CBackend().compile(plan)
+    for seed in range(5):
+        image = random.Random(seed).randbytes(288)
+        done = subprocess.run([tmp_path / "camera", "--raw"], input=image, capture_output=True, check=True, timeout=60)
+        assert done.stdout == compiled.run([image])[0]
+    for wrong in (image[1:], image + b"x"):
+        done = subprocess.run([tmp_path / "camera"], input=wrong, capture_output=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")

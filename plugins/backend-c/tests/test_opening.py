@@ -59,7 +59,12 @@ def a_newer_minor_version_with_an_unknown_flag(plan: Sketch) -> None:
 
 @breaks(HEADER)
 def an_unknown_flag_in_a_known_version(plan: Sketch) -> None:
-    plan.header["flags"] = 32
+    plan.header |= {"version_minor": layout.VERSION_MINOR, "flags": 64}
+
+
+@breaks(NODE)
+def a_plan_without_arrivals_that_says_it_has_some(plan: Sketch) -> None:
+    plan.header["flags"] = layout.FLAG_STREAMED
 
 
 @breaks(HEADER)
@@ -496,6 +501,6 @@ def test_a_refusal_names_the_reason_and_the_record() -> None:
 
 
 def test_every_status_has_words_of_its_own() -> None:
-    texts = [runtime().text(status) for status in range(24)]
+    texts = [runtime().text(status) for status in range(29)]
     assert len(set(texts)) == len(texts)
-    assert runtime().text(24) == "unknown status"
+    assert runtime().text(29) == "unknown status"

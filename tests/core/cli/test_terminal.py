@@ -49,10 +49,23 @@ def test_work_over_a_second_shows_on_a_terminal_what_is_going_on() -> None:
     assert on_a_terminal("-c", code.format(0.1)) == ""
 
 
+def test_work_may_say_what_it_is_at() -> None:
+    code = (
+        "import sys, time\nfrom stowplan.cli.working import working\n"
+        "with working('analyzing') as say:\n"
+        "    say('part [1]')\n"
+        "    while 'rich.status' not in sys.modules: time.sleep(0.1)\n"  # a busy machine takes its time to import it
+        "    time.sleep(1.5)\n    say('part [2]')\n    time.sleep(0.5)"
+    )
+    seen = on_a_terminal("-c", code)
+    assert "analyzing: part [1]" in seen
+    assert "analyzing: part [2]" in seen
+
+
 def test_work_over_a_second_is_silent_in_a_pipe_and_rich_stays_unimported() -> None:
     code = (
         "import sys, time\nfrom stowplan.cli.working import working\n"
-        "with working('x'): time.sleep(1.2)\nassert 'rich' not in sys.modules"
+        "with working('x') as say: say('y'); time.sleep(1.2)\nassert 'rich' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

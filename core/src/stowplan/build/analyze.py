@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+from stowplan.build.causes import compile_explaining, with_causes
 from stowplan.build.facts import Facts, TrialFact
-from stowplan.build.pipeline import CompileRequest, Session, compile_session
+from stowplan.build.least import Asker
+from stowplan.build.minimum import find_minimum
+from stowplan.build.pareto import find_pareto
+from stowplan.build.pipeline import CompileRequest, Session
 from stowplan.errors import DoesNotFit, StowplanError
+from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST, Target
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host
@@ -17,15 +22,51 @@ _WORTH_SHOWING = 0.95
 _TRIALS = 3
 
 
-def analyze_model(request: CompileRequest, plugins: Host | None = None) -> Facts:
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What to find out beyond one budget, and how long the scheduler may look for each plan of it."""
+
+    minimum: bool = False
+    pareto: bool = False
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The facts, and the plan a map is drawn of: the one at the budget, else the smallest, else none."""
+
+    facts: Facts
+    plan: Plan | None
+
+
+def analyze_model(
+    request: CompileRequest,
+    questions: Questions | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    plugins: Host | None = None,
+) -> Analysis:
     """Return the full facts of a model at a budget; `fits` is the verdict. Writes nothing.
 
     Raises as `compile_model`, but for `DoesNotFit`: that is a result here.
     """
+    asked = questions or Questions()
     session = Session(request, plugins)
+    facts, plan = _at_budget(session)
+    asker = Asker(session, asked.time_limit_s)
+    if asked.minimum:
+        minimum, smallest = find_minimum(asker, progress)
+        facts = replace(facts, minimum=minimum)
+        plan = plan if request.pools else smallest
+    if asked.pareto:
+        facts = replace(facts, pareto=find_pareto(asker, progress))
+    return Analysis(facts, plan)
+
+
+def _at_budget(session: Session) -> tuple[Facts, Plan | None]:
+    request, plan = session.request, None
     try:
-        result = compile_session(session)
-        facts = result.facts
+        result = compile_explaining(session)
+        plan, facts = result.plan, with_causes(result.facts, result.plan)
         if result.runs and request.pools:
             run = result.runs[0]
             facts = replace(facts, traffic=(run.slow_read_bytes or 0, run.slow_written_bytes or 0))
@@ -36,7 +77,7 @@ def analyze_model(request: CompileRequest, plugins: Host | None = None) -> Facts
         facts = replace(err.facts, fits=False, cause=err.cause)
     if request.pools:
         facts = replace(facts, trials=tuple(_trials(session, facts)))
-    return facts
+    return facts, plan
 
 
 def _compressed(session: Session, plain_bytes: int) -> dict[str, int]:

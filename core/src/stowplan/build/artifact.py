@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stowplan.build.codec import facts_of
 from stowplan.build.facts import Facts
 from stowplan.cache.key import Document
+
+if TYPE_CHECKING:
+    from stowplan.flow.plan import Plan
 
 PLAN = "plan.stow"
 """The name of a plan among an artifact's files."""
@@ -19,7 +22,7 @@ class Artifact:
     """`cache` is hit or miss (or off), `layer` where a hit came from: memory, disk, remote, or graph.
 
     A hit of layer `graph` is another file with the same meaning: its schedule and proof were known. `metadata` is plain
-    data: the facts of the report, diagnostics, what the first compilation cost.
+    data: the facts of the report, diagnostics, what the first compilation cost. `plan` is there when it was just made.
     """
 
     key: str
@@ -29,6 +32,7 @@ class Artifact:
     cache: str
     layer: str = ""
     timings_ns: Mapping[str, int] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
     def data(self) -> bytes:

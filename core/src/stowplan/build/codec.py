@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stowplan.build.facts import Facts, PortFact, StageFact, TrialFact
+from stowplan.build.facts import AliveFact, Facts, PortFact, StageFact, TrialFact
 from stowplan.cli.output import plain
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def facts_of(document: Mapping[str, Any]) -> Facts:
     fields["stage_table"] = tuple(_stage(stage) for stage in fields["stage_table"])
     if fields["traffic"] is not None:
         fields["traffic"] = tuple(fields["traffic"])
+    fields["pareto"] = ()  # with `minimum` and `shrink`, what `analyze` finds out; none of it is cached
     return Facts(**fields)
 
 
@@ -98,4 +99,6 @@ def numbering(graph: Graph) -> list[int]:
 
 
 def _stage(fields: Mapping[str, Any]) -> StageFact:
-    return StageFact(**{**fields, "operators": tuple(fields["operators"]), "kinds": tuple(fields["kinds"])})
+    lists = {name: tuple(fields[name]) for name in ("operators", "kinds")}
+    alive = tuple(AliveFact(**{**fact, "shape": tuple(fact["shape"])}) for fact in fields["alive"])
+    return StageFact(**{**fields, **lists, "alive": alive})

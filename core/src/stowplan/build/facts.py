@@ -8,16 +8,32 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class PortFact:
-    """A model input or output as the report lists it."""
+    """A model input or output as the report lists it; a streamed input with how its rows come."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    streamed: bool = False
+    rows: int = 0
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AliveFact:
+    """A tensor with rows alive at a peak, and their bytes."""
+
+    tensor: str
+    shape: tuple[int, ...]
+    size_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageFact:
-    """One stage: which operators (graph indices) run in it, how, and what they need of the fast pool."""
+    """One stage: which operators (graph indices) run in it, how, and what they need of the fast pool.
+
+    `live_peak_bytes` is the most alive at once in it, `alive` the tensors of that moment, largest first; both are
+    found out by `analyze` only.
+    """
 
     index: int
     operators: tuple[int, ...]
@@ -29,6 +45,70 @@ class StageFact:
     reload_bytes: int
     spill_bytes: int
     weight_bytes: int
+    live_peak_bytes: int | None = None
+    alive: tuple[AliveFact, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrinkFact:
+    """Why a model does not fit: `over_bytes` too many in `pool` memory at `operator`, where `alive` are, largest first.
+
+    `least_bytes` is the smallest need of that pool that was found.
+    """
+
+    pool: str
+    operator: str
+    least_bytes: int
+    over_bytes: int
+    alive: tuple[AliveFact, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimumFact:
+    """The smallest memory of one kind: that of a plan which the checker passed and which ran, unless `why` says no.
+
+    `lower_bound_bytes` is what no plan of the class named in `certificate` can go below, None where nothing is known;
+    `recompute` how often each row is computed; `proven` says that the plan ran and gave equal bytes.
+    """
+
+    bytes: int | None
+    lower_bound_bytes: int | None
+    recompute: float
+    proven: bool
+    certificate: str = ""
+    why: str = ""
+
+    @property
+    def gap_percent(self) -> float | None:
+        """How far the plan may be above the least there is; None where that is not known."""
+        if self.bytes is None or not self.lower_bound_bytes:  # a bound of nothing says nothing
+            return None
+        return (self.bytes - self.lower_bound_bytes) * 100 / self.lower_bound_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum:
+    """The smallest single pool, the smallest fast pool beside ample slow memory, the smallest with streamed input."""
+
+    one_pool: MinimumFact
+    fast: MinimumFact
+    streamed_input: MinimumFact
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParetoFact:
+    """A proven plan that nothing with as little fast memory beats in slow traffic (bytes per inference)."""
+
+    fast_bytes: int
+    slow_bytes: int
+    slow_read_bytes: int
+    slow_written_bytes: int
+    stages: int
+    tiled: int
+
+    @property
+    def traffic_bytes(self) -> int:
+        return self.slow_read_bytes + self.slow_written_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +127,8 @@ class Facts:
 
     `fits` is the verdict; `cause` says why not. `tflite_micro_bytes` is the arena of TFLite Micro's planner,
     `unscheduled_bytes` the live peak of whole tensors in file order. `traffic` is (read, written) slow memory per
-    inference, measured in a run. `compressed` maps a compressor to the plan size it would give.
+    inference, measured in a run. `compressed` maps a compressor to the plan size it would give. `shrink` says what
+    stands in the way of a budget, `minimum` and `pareto` are there when they were asked for.
     """
 
     file: str
@@ -82,6 +163,9 @@ class Facts:
     compressed: Mapping[str, int] = field(default_factory=dict)
     trials: tuple[TrialFact, ...] = ()
     stage_table: tuple[StageFact, ...] = ()
+    shrink: ShrinkFact | None = None
+    minimum: Minimum | None = None
+    pareto: tuple[ParetoFact, ...] = ()
 
     @property
     def total_bytes(self) -> int | None:

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,11 @@ from stowplan.plugins.host import Host, host
 
 if TYPE_CHECKING:
     from stowplan.build.pipeline import CompileResult, Proven, Session
+    from stowplan.flow.plan import Plan
 
 MOST_TEXT = 500
+_NOT_A_SCHEDULE = (InternalFault, IndexError, KeyError, ValueError, TypeError, AttributeError)
+"""What the checker and the lowering raise for a schedule that somebody else put into the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,12 @@ def inputs_of(request: CompileRequest, plugins: Host | None = None) -> Inputs:
     return Inputs(key=question.key, files=files, tools=tuple(question.identities.watched))
 
 
+def plan_again(request: CompileRequest, cache: Layer, artifact: Artifact, plugins: Host | None = None) -> Plan | None:
+    """Return the plan whose bytes an artifact holds, from the schedule in the cache; None when that is not there."""
+    plugins = plugins or host()
+    return _Build(ask(request, plugins), cache, plugins, Telemetry(plugins.event), False).plan(artifact.data)
+
+
 def usable(entry: Entry | None) -> Entry | None:
     """Return an entry that has what a plan's entry has; a forged one that lacks it is a miss."""
     if entry is None or PLAN not in entry.files or "facts" not in entry.meta:
@@ -163,10 +172,11 @@ class _Build:
             self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
         else:
             self.cache.put(entry)
-        return _artifact(entry, self.question.key, status, self.layer, self.telemetry)
+        return replace(_artifact(entry, self.question.key, status, self.layer, self.telemetry), plan=result.plan)
 
     def _compiled(self) -> CompileResult:
-        from stowplan.build.pipeline import Session, compile_session  # the heavy half, which a hit does not import
+        from stowplan.build.causes import compile_explaining
+        from stowplan.build.pipeline import Session  # the heavy half, which a hit does not import
 
         question = self.question
         session = Session(question.request, self.host, model=question.model, telemetry=self.telemetry)
@@ -176,14 +186,14 @@ class _Build:
             known = None if self.recache else self._known(self.cache.get(key), key, session)
             if known is not None:
                 try:
-                    result = compile_session(session, known)
-                except (InternalFault, IndexError, KeyError, ValueError, TypeError, AttributeError) as err:
+                    result = compile_explaining(session, known)
+                except _NOT_A_SCHEDULE as err:
                     # The checker or the lowering refused what the cache said: whoever wrote that, it is not used.
                     self._distrust(key, err)
                 else:
                     self.layer = "graph"
                     return result
-            result = compile_session(session)
+            result = compile_explaining(session)
             meta = {
                 "schedule": schedule_document(result.schedule),
                 "runs": runs_document(result.runs),
@@ -192,6 +202,22 @@ class _Build:
             if not self._tools_changed():
                 self.cache.put(Entry(document=document, files={}, meta=meta))
             return result
+
+    def plan(self, data: bytes) -> Plan | None:
+        from stowplan.build.pipeline import Session
+        from stowplan.planfile.writer import write_plan
+
+        request = self.question.request
+        session = Session(request, self.host, model=self.question.model, telemetry=self.telemetry)
+        key = cachekey.digest(self._schedule_document(session))
+        known = self._known(self.cache.get(key), key, session)
+        if known is None:
+            return None
+        try:
+            plan = replace(session.plan(request.target, request.compressor, known.schedule), proven=request.prove)
+        except _NOT_A_SCHEDULE:
+            return None
+        return plan if write_plan(plan) == data else None
 
     def _known(self, entry: Entry | None, key: str, session: Session) -> Proven | None:
         from stowplan.build.pipeline import Proven
@@ -211,7 +237,7 @@ class _Build:
 
     def _schedule_document(self, session: Session) -> dict[str, Any]:
         numbers = sha256(cachekey.canonical({"numbers": numbering(session.graph)}))
-        return keys.schedule_document(self.question.document, session.graph.digest, numbers)
+        return keys.schedule_document(self.question.document, session.graph.digest, numbers, session.streamed)
 
     def _tools_changed(self) -> bool:
         """Say whether an input is not what the key says any more; what was made in between belongs to no key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,10 +37,13 @@ def plan_document(
     }
 
 
-def schedule_document(document: Mapping[str, Any], graph_digest: str, numbering: str) -> dict[str, Any]:
+def schedule_document(
+    document: Mapping[str, Any], graph_digest: str, numbering: str, streamed: Sequence[int]
+) -> dict[str, Any]:
     """Return the key of the schedule behind a plan: the graph's meaning instead of the file it was read from.
 
-    Importers are left out: what they did is in the graph. So are the names that the plan keeps.
+    Importers are left out: what they did is in the graph. So are the names that the plan keeps; `streamed` are the
+    tensors whose names were asked for.
     """
     toolchain = document["toolchain"]
     if isinstance(toolchain, Mapping):
@@ -48,7 +51,8 @@ def schedule_document(document: Mapping[str, Any], graph_digest: str, numbering:
         toolchain = {**toolchain, "plugins": plugins}
     shared = {name: part for name, part in document.items() if name not in ("source", "toolchain", "kind")}
     graph = {"digest": graph_digest, "numbering": numbering}
-    return {**shared, "kind": "schedule", "graph": graph, "toolchain": toolchain}
+    schedule = {**document["schedule"], "options": {"stream_inputs": list(streamed)}}
+    return {**shared, "kind": "schedule", "graph": graph, "schedule": schedule, "toolchain": toolchain}
 
 
 def emit_version(requested: str | None) -> str:
@@ -71,7 +75,11 @@ def _target(request: CompileRequest) -> dict[str, Any]:
 
 def _schedule(request: CompileRequest, identities: Identities) -> dict[str, Any]:
     versions = [offer.version for _, offer in identities.host.offered("scheduler", request.scheduler)]
-    return {"scheduler": request.scheduler, "version": versions[0] if versions else "", "options": {}}
+    return {
+        "scheduler": request.scheduler,
+        "version": versions[0] if versions else "",
+        "options": {"stream_inputs": sorted(request.stream_inputs)},
+    }
 
 
 def _pipeline(request: CompileRequest) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stowplan.build import survey
@@ -10,7 +11,7 @@ from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, pl
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
 from stowplan.build.telemetry import Telemetry
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
@@ -18,7 +19,7 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
-from stowplan.plugins.kinds import Metrics
+from stowplan.plugins.kinds import Metrics, ScheduleOptions
 from stowplan.units import format_size
 
 __all__ = [
@@ -70,8 +71,10 @@ class Session:
         with self.telemetry.span("parse", model=self.model.name, size_bytes=self.model.size_bytes):
             graph = importer.load(self.model, request.input_shapes)
         self.graph = self._passed(graph, request.steps)
+        self.streamed = streamed_inputs(self.graph, request.stream_inputs)
         self.lowering = Lowering(self.graph)
         self.facts = survey.model_facts(self.model, self.graph, request.target, self.host)
+        self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
         self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
 
     def plan(self, target: Target, compressor: str, known: Schedule | None = None) -> Plan:
@@ -80,6 +83,7 @@ class Session:
             xip=self.request.xip,
             keep_names=self.request.keep_names,
             provenance=tuple(self._provenance(compressor).items()),
+            schedule=ScheduleOptions(streamed_inputs=self.streamed),
         )
         packer = None if compressor == "none" else self.host.compressors()[compressor]
         if known is not None:
@@ -113,6 +117,18 @@ class Session:
             for kind, name in chosen.items()
             if not (kind == "compressor" and name == "none")
         }
+
+
+def streamed_inputs(graph: Graph, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the tensors of the named inputs in the order of the graph. Raises `UsageError` for what names none."""
+    known = [graph.tensors[tensor].name for tensor in graph.entries]
+    for name in names:
+        if known.count(name) != 1:
+            why = "is no input" if name not in known else f"names {known.count(name)} inputs"
+            raise UsageError(f"--stream-input {name}: {why} of the model; its inputs are {', '.join(known)}")
+        if names.count(name) > 1:
+            raise UsageError(f"--stream-input {name}: is given twice")
+    return tuple(tensor for tensor, name in zip(graph.entries, known, strict=True) if name in names)
 
 
 def compile_model(request: CompileRequest, plugins: Host | None = None) -> CompileResult:

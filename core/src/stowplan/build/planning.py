@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
 from stowplan.build.verify import verify
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, PluginError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Block, Plan
-from stowplan.flow.schedule import Schedule
+from stowplan.flow.schedule import Node, Schedule
 from stowplan.flow.target import Target
 from stowplan.planfile.constants import ConstantPool, constants_of
 from stowplan.plugins.kinds import Compressor, ScheduleOptions, Scheduler
@@ -20,11 +20,12 @@ from stowplan.units import format_size
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """What is kept in the plan beside what the schedule says."""
+    """What is kept in the plan beside what the schedule says, and what `schedule` is asked for."""
 
     xip: bool = False
     keep_names: bool = False
     provenance: tuple[tuple[str, object], ...] = ()
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
 
 class Lowering:
@@ -43,7 +44,13 @@ class Lowering:
         return self._done[index]
 
     def nodes(self, schedule: Schedule) -> tuple[Lowered, ...]:
-        return tuple(COPY if n.operator is None else self.operator(n.operator) for n in schedule.nodes)
+        return tuple(self._node(schedule, node) for node in schedule.nodes)
+
+    def _node(self, schedule: Schedule, node: Node) -> Lowered:
+        if node.is_arrival:
+            number = self.graph.entries.index(schedule.buffers[node.output].tensor)
+            return Lowered(kind="receive", params={"input": number})
+        return COPY if node.operator is None else self.operator(node.operator)
 
     def block(self, schedule: Schedule, nodes: list[int]) -> ConstantPool:
         """Return the constants of some nodes as they would lie in one block."""
@@ -79,13 +86,16 @@ def plan_uncompressed(
     model: Model, lowering: Lowering, target: Target, scheduler: Scheduler, options: PlanOptions
 ) -> Plan:
     """Return a checked plan whose weights lie in it as they are. Raises `DoesNotFit`."""
-    schedule = scheduler.schedule(lowering.graph, target, ScheduleOptions())
+    schedule = scheduler.schedule(lowering.graph, target, options.schedule)
     return make_plan(model, lowering, schedule, options)
 
 
 def make_plan(model: Model, lowering: Lowering, schedule: Schedule, options: PlanOptions) -> Plan:
-    """Return the plan of a schedule. Raises `ScheduleFault` when the checker refuses it."""
+    """Return the plan of a schedule. Raises `ScheduleFault` when the checker refuses it, `PluginError` when it
+    streams other inputs than its scheduler was asked to.
+    """
     verify(lowering.graph, schedule)
+    _check_streamed(lowering.graph, schedule, options.schedule)
     return Plan(
         model_digest=model.digest,
         graph=lowering.graph,
@@ -95,6 +105,19 @@ def make_plan(model: Model, lowering: Lowering, schedule: Schedule, options: Pla
         xip=options.xip,
         keep_names=options.keep_names,
         provenance=dict(options.provenance),
+    )
+
+
+def _check_streamed(graph: Graph, schedule: Schedule, asked: ScheduleOptions) -> None:
+    wrong = set(asked.streamed_inputs) ^ set(schedule.streamed)
+    if not wrong:
+        return
+    names = ", ".join(graph.tensors[tensor].name for tensor in sorted(wrong))
+    if wrong & set(schedule.streamed):
+        raise PluginError(f"scheduler {schedule.scheduler} streams {names} without being asked; please tell its author")
+    raise PluginError(
+        f"scheduler {schedule.scheduler} cannot stream inputs: {names} would lie in memory as a whole. "
+        "Choose another --scheduler, or go without --stream-input"
     )
 
 
@@ -115,7 +138,7 @@ def plan_compressed(
     total = sum(len(data) for data in lowering.graph.constants.values())
     limit, smallest, cause = total, None, None
     while True:
-        found = _reserve(lowering, target, scheduler, limit)
+        found = _reserve(lowering, target, scheduler, replace(options.schedule, stage_weight_bytes=limit))
         if isinstance(found, Schedule):
             return packed(make_plan(model, lowering, found, options), lowering, compressor)
         reserved, cause = found
@@ -137,20 +160,19 @@ def plan_compressed(
     )
 
 
-def _reserve(lowering: Lowering, target: Target, scheduler: Scheduler, limit: int) -> Schedule | tuple[int, DoesNotFit]:
-    """Schedule with stages of at most `limit` bytes of weights, and with their largest block reserved.
+def _reserve(
+    lowering: Lowering, target: Target, scheduler: Scheduler, options: ScheduleOptions
+) -> Schedule | tuple[int, DoesNotFit]:
+    """Schedule with stages whose weights are limited by the options, and with their largest block reserved.
 
     The block is known only once the stages are; with room reserved the stages can only get smaller, so this settles.
     """
     unlimited = replace(target, pools=(replace(target.fast, size_bytes=None), *target.pools[1:]))
-    reserved = _largest_block(
-        lowering, scheduler.schedule(lowering.graph, unlimited, ScheduleOptions(stage_weight_bytes=limit))
-    )
+    reserved = _largest_block(lowering, scheduler.schedule(lowering.graph, unlimited, options))
     for _ in range(4):
         try:
-            schedule = scheduler.schedule(
-                lowering.graph, target, ScheduleOptions(weights_reserved_bytes=reserved, stage_weight_bytes=limit)
-            )
+            asked = replace(options, weights_reserved_bytes=reserved)
+            schedule = scheduler.schedule(lowering.graph, target, asked)
         except DoesNotFit as err:
             return reserved, err
         largest = _largest_block(lowering, schedule)

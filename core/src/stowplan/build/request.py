@@ -32,6 +32,7 @@ class Step:
 class CompileRequest:
     """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget.
 
+    The rows of the inputs named in `stream_inputs` arrive while the plan runs.
     The last four are for keys: `schema_version` and `target_label` are the caller's own, `emit_version` the plan file's
     (None: the current one), and `toolchain_revision` stands for what is found out about the tools where it is given.
     """
@@ -46,6 +47,7 @@ class CompileRequest:
     prove: bool = True
     scheduler: str = "stream"
     backend: str = "c"
+    stream_inputs: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
     schema_version: str = ""
     emit_version: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stowplan.build.facts import Facts, PortFact, StageFact
+from stowplan.build.rows import Form, Layout
 from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
@@ -45,11 +46,26 @@ def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Fa
     )
 
 
+def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Facts:
+    """Return the facts with how the rows of streamed inputs come."""
+    graph = layout.graph
+    ports = zip(facts.inputs, graph.entries, strict=True)
+    return replace(facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports))
+
+
+def _arriving(port: PortFact, form: Form) -> PortFact:
+    return replace(port, streamed=True, rows=form.rows, row_bytes=form.row_bytes)
+
+
 def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
     """Return the facts with what a plan says: memory, stages, flash."""
     schedule = plan.schedule
+    arrivals = [schedule.buffers[node.output] for node in schedule.nodes if node.is_arrival]
+    forms = {buffer.tensor: Form(buffer.rows, buffer.row_bytes) for buffer in arrivals}
+    ports = zip(facts.inputs, plan.graph.entries, strict=True)
     return replace(
         facts,
+        inputs=tuple(_arriving(port, forms[tensor]) if tensor in forms else port for port, tensor in ports),
         fits=True,
         fast_bytes=schedule.pool_bytes[FAST],
         live_peak_bytes=schedule.live_peak_bytes[FAST],
@@ -101,7 +117,7 @@ def _stage(plan: Plan, index: int) -> StageFact:
 
 
 def _copied(schedule: Schedule, node: Node, source: int, destination: int) -> int:
-    if node.operator is not None:
+    if node.operator is not None or node.is_arrival:
         return 0
     a, b = schedule.buffers[node.inputs[0]], schedule.buffers[node.output]
     return b.size_bytes if (a.pool, b.pool) == (source, destination) else 0

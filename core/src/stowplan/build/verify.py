@@ -2,7 +2,8 @@
 
 It shares no code with schedulers: which bytes an operator reads is derived here from shapes alone, memory is a map of
 who wrote which bytes last. A schedule passes if every firing finds each row it reads written and not overwritten,
-writes inside its pool and nowhere it reads, and if at the end the outputs are whole.
+writes inside its pool and nowhere it reads, and if at the end the outputs are whole. Model inputs are there from the
+start, but for streamed ones: their rows are there from their arrival on.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Checker:
         self.graph, self.schedule = graph, schedule
         self.memories = [Memory() for _ in schedule.pool_bytes]
         self.done = [0] * len(schedule.nodes)
+        self.streamed: set[int] = set()  # model inputs that arrive; filled while nodes are checked
 
     def check(self) -> None:
         self._pools()
@@ -122,6 +124,9 @@ class Checker:
         if not self._is_buffer(node.output) or any(b != NONE and not self._is_buffer(b) for b in node.inputs):
             raise ScheduleFault("index", f"node {index} names a buffer that does not exist")
         output = self.schedule.buffers[node.output]
+        if node.is_arrival:
+            self._arrival(index, node, output)
+            return
         if node.operator is None:
             source = self.schedule.buffers[node.inputs[0]] if len(node.inputs) == 1 else None
             if source is None or source.tensor != output.tensor or node.units != output.rows or node.by_input:
@@ -141,6 +146,21 @@ class Checker:
         if node.by_input and operator.kind not in ("average_pool_2d", "mean", "depthwise_conv_2d"):
             raise ScheduleFault("units", f"node {index}: {operator.source} cannot run by input rows")
         self._accumulator(index, node)
+
+    def _arrival(self, index: int, node: Node, output: Buffer) -> None:
+        """Rows come from outside only for a model input, once, into the buffer that the interface names."""
+        name = self.graph.tensors[output.tensor].name
+        if self.graph.entries.count(output.tensor) != 1:
+            raise ScheduleFault("arrival", f"rows of {name} arrive at node {index}, which is no input or two of them")
+        if (output.tensor, node.output) not in self.schedule.interface[: len(self.graph.inputs)]:
+            raise ScheduleFault("arrival", f"rows of {name} arrive where the interface does not say")
+        if output.pool != FAST or output.accumulator:
+            raise ScheduleFault("arrival", f"rows of {name} arrive in slow memory or among partial sums")
+        if output.tensor in self.streamed:
+            raise ScheduleFault("arrival", f"rows of {name} arrive at two nodes")
+        if node.units != output.rows or node.by_input or node.accumulator != NONE:
+            raise ScheduleFault("units", f"node {index} has {node.units} units, {name} has {output.rows} rows")
+        self.streamed.add(output.tensor)
 
     def _operand(self, index: int, node: Node, position: int, tensor: int) -> None:
         """An activation comes from a buffer of itself, or of a tensor that reshapes turn into it."""
@@ -187,22 +207,26 @@ class Checker:
         wanted = (*self.graph.inputs, *self.graph.outputs)
         if tuple(t for t, _ in self.schedule.interface) != wanted:
             raise ScheduleFault("ports", "the interface does not list the model's inputs and outputs")
-        for tensor, index in self.schedule.interface:
+        for position, (tensor, index) in enumerate(self.schedule.interface):
             if not self._is_buffer(index) or self.schedule.buffers[index].tensor not in self._same_bytes(tensor):
                 raise ScheduleFault(
                     "ports", f"{self.graph.tensors[tensor].name} is read or written in another tensor's place"
                 )
             buffer = self.schedule.buffers[index]
+            if position < len(self.graph.inputs) and tensor in self.streamed:
+                continue
             if any(o != buffer.offsets[0] + r * buffer.row_bytes for r, o in enumerate(buffer.offsets)):
                 raise ScheduleFault("ports", f"{self.graph.tensors[tensor].name} is not in one piece")
 
     # The run.
 
     def _write_inputs(self) -> None:
-        for _, index in self.schedule.interface[: len(self.graph.inputs)]:
+        ports = self.schedule.interface[: len(self.graph.inputs)]
+        resident = [index for tensor, index in ports if tensor not in self.streamed]
+        for index in resident:
             for row in range(self.schedule.buffers[index].rows):
                 self._write(index, row)
-        for _, index in self.schedule.interface[: len(self.graph.inputs)]:
+        for index in resident:
             for row in range(self.schedule.buffers[index].rows):
                 if not self._memory(index).holds((index, row)):
                     raise ScheduleFault("overlap", f"two model inputs share memory with {self._name(index)}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_model, input_shapes
-from stowplan.cli.output import print_error, print_json, safe
+from stowplan.cli.options import add_model, add_plot, input_shapes, time_limit
+from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.units import parse_pools, parse_size
+
+if TYPE_CHECKING:
+    from stowplan.build.analyze import Analysis
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,14 +26,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="fast memory, then slow memory: -m 32K -m 1M or -m 32K+1M; without it memory figures only",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="a table of all stages")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a table of all stages and what bounds them")
+    parser.add_argument(
+        "--minimum", action="store_true", help="the least memory: one pool, fast beside slow, streamed input"
+    )
+    parser.add_argument("--pareto", action="store_true", help="fast memory against slow traffic, over many budgets")
+    parser.add_argument(
+        "--time-limit", metavar="S", help="seconds that the search for each plan of --minimum or --pareto may take"
+    )
+    add_plot(parser, "the memory map of the plan, or the curve of --pareto,")
 
 
 def run(arguments: argparse.Namespace) -> int:
     pools = parse_pools(arguments.mem)
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
-    from stowplan.build.analyze import analyze_model
+    seconds = time_limit(arguments.time_limit)
+    if seconds is not None and not (arguments.minimum or arguments.pareto):
+        raise UsageError("--time-limit: is for --minimum and --pareto; add one of them")
+    if arguments.plot is not None:
+        check_output(arguments.plot, [arguments.model])
+    from stowplan.build.analyze import Questions, analyze_model
     from stowplan.build.pipeline import CompileRequest
 
     request = CompileRequest(
@@ -38,14 +55,38 @@ def run(arguments: argparse.Namespace) -> int:
         flash_bytes=flash_bytes,
         input_shapes=shapes,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
-    with working(f"analyzing {safe(arguments.model.name)}"):
-        facts = analyze_model(request)
+    questions = Questions(minimum=arguments.minimum, pareto=arguments.pareto, time_limit_s=seconds)
+    with working(f"analyzing {safe(arguments.model.name)}") as progress:
+        analysis = analyze_model(request, questions, progress)
+        plot = _drawn(analysis, arguments)
+    facts = analysis.facts
+    if plot:
+        write_file(arguments.plot, plot.encode())
+    written = {"plot_written": str(arguments.plot)} if plot else {}
     refused = None if facts.fits else DoesNotFit(facts.cause)
     if arguments.json:
-        print_json(refusal(str(refused), refused.code, {}, facts) if refused else document(facts))
+        print_json(refusal(str(refused), refused.code, {}, facts, **written) if refused else document(facts, **written))
     else:
         print_report(facts, verbose=arguments.verbose)
+        if plot:
+            print(f"\nwrote {safe(str(arguments.plot))}   {'curve' if arguments.pareto else 'memory map'}")
         if refused:
             print_error(refused, as_json=False)
     return refused.exit_code if refused else 0
+
+
+def _drawn(analysis: Analysis, arguments: argparse.Namespace) -> str:
+    """Return what `--plot` asks for; nothing when there is no plan to draw."""
+    if arguments.plot is None:
+        return ""
+    if arguments.pareto:
+        from stowplan.build.pareto_plot import pareto_svg
+
+        return pareto_svg(analysis.facts.name, analysis.facts.pareto)
+    if analysis.plan is None:
+        return ""
+    from stowplan.build.map_plot import plan_svg
+
+    return plan_svg(analysis.plan)

@@ -16,8 +16,8 @@ from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
 from stowplan.cli.caching import add_cache, open_cache, open_store, read_only
-from stowplan.cli.options import add_model, compressor, input_shapes
-from stowplan.cli.output import Coloured, check_output, print_error, print_json, safe, write_file
+from stowplan.cli.options import add_model, add_plot, compressor, input_shapes
+from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stowplan.build.facts import Facts
     from stowplan.build.incremental import Inputs
     from stowplan.build.telemetry import Telemetry
+    from stowplan.cache.layers import Layered
     from stowplan.cache.store import Store
 
 
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--xip", action="store_true", help="weights are read in place from flash at run time")
     parser.add_argument("--keep-names", action="store_true", help="keep all operator and tensor names in the plan")
     parser.add_argument("--no-prove", action="store_true", help="do not run the plan before it is written")
+    add_plot(parser, "the memory map of the plan")
     parser.add_argument("--explain", action="store_true", help="say what changed since this file was last compiled")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write what took how long, to open in Perfetto")
     parser.add_argument("--depfile", metavar="FILE", type=Path, help="write all inputs as a rule for make or ninja")
@@ -57,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     pools = parse_pools(arguments.mem)
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
-    check_output(output, [arguments.model])
+    plot: Path | None = arguments.plot
+    check_outputs([output, *([plot] if plot else [])], [arguments.model])
     if arguments.no_cache and arguments.recache:
         raise UsageError("--no-cache and --recache: choose one (see stowplan compile --help)")
     store = open_store(arguments)
@@ -71,13 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
         keep_names=arguments.keep_names,
         prove=not arguments.no_prove,
         scheduler=arguments.scheduler,
+        stream_inputs=tuple(arguments.stream_input),
     )
     try:
         with ExitStack() as stack:
             telemetry = _telemetry(arguments, stack)
             with working(f"compiling {safe(arguments.model.name)}"):
                 artifact = _compiled(arguments, request, store, telemetry)
-        write_file(output, artifact.data)
+                files = {output: artifact.data, **_drawn(plot, artifact)}
+        write_files(files)
     except DoesNotFit as err:
         return _does_not_fit(err, arguments.json)
     _finish(arguments, request, store, artifact, output)
@@ -89,9 +94,29 @@ def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Sto
 
     cache = None if arguments.no_cache else open_cache(store)
     artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+    if arguments.plot is not None and artifact.plan is None:
+        artifact = _with_plan(request, cache, artifact, telemetry)
     if cache is not None:
         cache.finish()
     return artifact
+
+
+def _with_plan(request: CompileRequest, cache: Layered | None, artifact: Artifact, telemetry: Telemetry) -> Artifact:
+    """Return an artifact that holds its plan in memory: from the schedule in the cache, else compiled anew."""
+    from stowplan.build.incremental import compile_incremental, plan_again
+
+    plan = None if cache is None else plan_again(request, cache, artifact)
+    if plan is None:
+        return compile_incremental(request, cache, telemetry=telemetry, recache=True)
+    return replace(artifact, plan=plan)
+
+
+def _drawn(plot: Path | None, artifact: Artifact) -> dict[Path, bytes]:
+    if plot is None or artifact.plan is None:
+        return {}
+    from stowplan.build.map_plot import plan_svg
+
+    return {plot: plan_svg(artifact.plan).encode()}
 
 
 def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:
@@ -100,7 +125,7 @@ def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:
 
     if arguments.trace is None:
         return Telemetry(host().event)
-    check_output(arguments.trace, [arguments.model])
+    check_outputs([arguments.trace], [arguments.model])
     recorder = Recorder()
     stack.callback(lambda: write_trace(arguments.trace, recorder.events))
     return Telemetry(host().event, recorder)
@@ -166,12 +191,15 @@ def _report(
     with redirect_stdout(Coloured()) as said:
         if arguments.json:
             status = {"status": artifact.cache, "layer": artifact.layer, "key": artifact.key}
-            print_json(document(facts, file_written=output, cache=status, reasons=list(reasons)))
+            plotted = {} if arguments.plot is None else {"plot_written": str(arguments.plot)}
+            print_json(document(facts, file_written=output, cache=status, reasons=list(reasons), **plotted))
         else:
             print_report(facts)
             if arguments.explain:
                 print("\n" + "\n".join(f"because {safe(reason)}" for reason in reasons))
             print(f"\n{last_line(facts, output)}")
+            if arguments.plot is not None:
+                print(f"wrote {safe(str(arguments.plot))}   memory map")
     return said.getvalue()
 
 

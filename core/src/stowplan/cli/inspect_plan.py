@@ -6,14 +6,20 @@ from collections import Counter
 from typing import Any
 
 from stowplan.cli.output import columns, painted, print_json, safe
-from stowplan.cli.report import count
+from stowplan.cli.report import count, streamed
 from stowplan.flow.model import Model
 from stowplan.planfile import layout
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.planfile.text import flags, plan_lines
 from stowplan.units import format_shape, format_size
 
-FLAG_TEXTS = {"xip": "weights read in place", "proven": "proven", "names": "all names kept", "compressed": "compressed"}
+FLAG_TEXTS = {
+    "xip": "weights read in place",
+    "proven": "proven",
+    "names": "all names kept",
+    "compressed": "compressed",
+    "streamed": "inputs streamed",
+}
 
 
 def show(file: Model, verbose: bool, as_text: bool, as_json: bool) -> int:
@@ -37,7 +43,7 @@ def _heading(plan: PlanView, file: Model) -> list[str]:
     if "proven" not in words:
         words.insert(0, "not proven")
     ports = [("input", p) for p in plan.inputs] + [("output", p) for p in plan.outputs]
-    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}") for role, p in ports]
+    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}{streamed(p)}") for role, p in ports]
     title = f"{safe(file.name)}   {version} of {safe(plan.name)}, {', '.join(words)}"
     return [painted(title, "bold"), *columns(rows)]
 
@@ -76,7 +82,7 @@ def _nodes(plan: PlanView) -> list[str]:
     buffers, tensors = plan.records("buffers"), plan.records("tensors")
     rows = []
     for index, node in enumerate(plan.records("nodes")):
-        operator = "copy" if node["operator"] == layout.NOTHING_16 else f"operator {node['operator']}"
+        operator = "" if node["operator"] == layout.NOTHING_16 else f"operator {node['operator']}"
         name = ""
         if node["output"] < len(buffers) and buffers[node["output"]]["tensor"] < len(tensors):
             name = plan.string(tensors[buffers[node["output"]]["tensor"]]["name"])
@@ -93,7 +99,7 @@ def _summary(plan: PlanView) -> list[str]:
 
 
 def _document(plan: PlanView, file: Model) -> dict[str, Any]:
-    keys = ("name", "shape", "dtype", "scale", "zero_point")
+    keys = ("name", "shape", "dtype", "scale", "zero_point", "streamed", "rows", "row_bytes")
     ports = [{key: getattr(port, key) for key in keys} for port in plan.ports]
     split = plan.number("input_count")
     return dict(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from stowplan.errors import UsageError
 from stowplan.units import parse_shape
+
+DAY_SECONDS = 86400
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,9 +34,32 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="shape for an input the model leaves open (otherwise an open dimension is 1)",
     )
+    parser.add_argument(
+        "--stream-input",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="input whose rows the application pushes as they arrive, so that it never lies in memory as a whole; "
+        "repeatable",
+    )
     parser.add_argument("-f", "--flash", metavar="SIZE", help="flash for the plan; a larger plan is refused")
     parser.add_argument("--scheduler", metavar="NAME", default="stream", help="which scheduler (default stream)")
     add_json(parser)
+
+
+def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--plot", metavar="FILE.svg", type=Path, help=f"draw {what} as SVG")
+
+
+def time_limit(text: str | None) -> float | None:
+    """Return the seconds of `--time-limit`. Raises `UsageError` for what is no time between 0 and a day."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds <= DAY_SECONDS:
+            return seconds
+    raise UsageError(f"--time-limit {text[:40]}: write seconds, more than 0 and at most {DAY_SECONDS}")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

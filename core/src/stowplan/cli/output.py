@@ -86,6 +86,14 @@ def write_file(path: Path, data: bytes) -> None:
         raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
 
 
+def check_outputs(paths: Sequence[Path], inputs: Sequence[Path] = ()) -> None:
+    """Raise `OutputError` when one of `paths` cannot become a file, or when two of them are the same one."""
+    for index, path in enumerate(paths):
+        check_output(path, inputs)
+        if any(path.resolve() == other.resolve() for other in paths[:index]):
+            raise OutputError(f"{path}: two outputs cannot be one file; choose another for one of them")
+
+
 def write_files(files: Mapping[Path, bytes]) -> None:
     """Write several files. Raises `OutputError` before the first one when any of them cannot be written."""
     for path in files:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stowplan.build.facts import Facts, StageFact, TrialFact
+from stowplan.build.facts import AliveFact, Facts, PortFact, StageFact, TrialFact
+from stowplan.cli.minimum import minimum_lines, pareto_lines
 from stowplan.cli.output import columns, painted, plain, safe
 from stowplan.units import format_shape, format_size
+
+if TYPE_CHECKING:
+    from stowplan.plugins.kinds import Port
 
 REPORT = 1
 """Version of the JSON report; goes up when a field changes its meaning or goes away."""
@@ -15,9 +19,9 @@ REPORT = 1
 
 def print_report(facts: Facts, verbose: bool = False) -> None:
     """Print everything that is known; rows whose facts are missing are left out."""
-    blocks = [_heading(facts), _memory(facts), _flash(facts), _remarks(facts)]
-    if verbose:
-        blocks.insert(3, _stages(facts.stage_table))
+    stages = _stages(facts.stage_table) if verbose else []
+    more = [minimum_lines(facts.minimum), pareto_lines(facts.pareto), stages]
+    blocks = [_heading(facts), _shrink(facts), _memory(facts), _flash(facts), *more, _remarks(facts)]
     print("\n\n".join("\n".join(block) for block in blocks if block))
 
 
@@ -47,6 +51,11 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def streamed(port: PortFact | Port) -> str:
+    """Return how the rows of a streamed input come, to be put behind its shape and type; nothing for other ports."""
+    return f", streamed: {count(port.rows, 'row')} of {format_size(port.row_bytes)}" if port.streamed else ""
+
+
 def shortened(name: str, length: int = 50) -> str:
     """Return a name with its end cut off when it is long, as converters that join names make them."""
     return name if len(name) <= length else name[: length - 3] + "..."
@@ -61,11 +70,34 @@ def _fast_fits(facts: Facts) -> bool:
 def _heading(facts: Facts) -> list[str]:
     title = f"{safe(facts.file)}   {facts.dtype}, {count(facts.operators, 'operator')}"
     ports = [("input", p) for p in facts.inputs] + [("output", p) for p in facts.outputs]
-    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}") for role, p in ports]
+    rows = [(role, p.name, f"{format_shape(p.shape)} {p.dtype}{streamed(p)}") for role, p in ports]
     colour = "green" if facts.fits else "red"
     if facts.fast_budget_bytes is None:
         colour = "bold"
     return [painted(title, "bold"), *columns(rows), painted(safe(verdict(facts)), colour)]
+
+
+def _shrink(facts: Facts) -> list[str]:
+    """Say which tensor to make smaller, and by how much, for the budget to be met."""
+    shrink = facts.shrink
+    if shrink is None or not shrink.alive:
+        return []
+    most = shrink.alive[0]
+    if most.size_bytes > shrink.over_bytes:
+        how = f"by {format_size(shrink.over_bytes)} ({shrink.over_bytes * 100 / most.size_bytes:.0f} %) or more"
+    else:
+        how = "which alone is not enough"
+    needs = f"the least found, {format_size(shrink.over_bytes)} over, at {shortened(shrink.operator)}"
+    rows = [
+        (f"{shrink.pool} memory needs", format_size(shrink.least_bytes), needs),
+        ("shrink first", format_size(most.size_bytes), f"{_alive_words(most)}, {how}"),
+        *(("then", format_size(a.size_bytes), _alive_words(a)) for a in shrink.alive[1:3]),
+    ]
+    return [painted("what is in the way", "bold"), *columns(rows)]
+
+
+def _alive_words(alive: AliveFact) -> str:
+    return f"{shortened(alive.tensor)} ({format_shape(alive.shape)})"
 
 
 def _memory(facts: Facts) -> list[str]:
@@ -125,8 +157,15 @@ def _stage(stage: StageFact) -> tuple[str, ...]:
         _operators(stage),
         how,
         *(format_size(n) if n else "-" for n in sizes),
-        shortened(stage.bound_by),
+        _bound(stage),
     )
+
+
+def _bound(stage: StageFact) -> str:
+    """Return the largest tensors alive at a stage's peak with their bytes; else what lies highest."""
+    if not stage.alive:
+        return shortened(stage.bound_by)
+    return ", ".join(f"{shortened(a.tensor, 30)} {format_size(a.size_bytes)}" for a in stage.alive[:3])
 
 
 def _operators(stage: StageFact) -> str:
@@ -181,7 +220,9 @@ def kept(facts: Facts, file: str) -> str:
     return f"kept {safe(file)}   {format_size(facts.plan_bytes or 0)}, nothing has changed"
 
 
-def refusal(message: str, code: str, details: Mapping[str, object], facts: Facts | None) -> dict[str, Any]:
+def refusal(
+    message: str, code: str, details: Mapping[str, object], facts: Facts | None, **more: object
+) -> dict[str, Any]:
     """Return a refusal for `--json`: the error, and the report as far as it goes."""
     error = {"code": code, "message": message, **details}
-    return {"error": error} if facts is None else {**document(facts), "error": error}
+    return {"error": error} if facts is None else {**document(facts, **more), "error": error}

@@ -53,6 +53,10 @@ class Node:
     by_input: bool = False
     accumulator: int = NONE
 
+    @property
+    def is_arrival(self) -> bool:
+        return self.operator is None and not self.inputs
+
 
 @dataclass(frozen=True, kw_only=True)
 class Firing:
@@ -78,7 +82,8 @@ class Schedule:
 
     `pool_bytes` is what each pool of the target needs, `live_peak_bytes` the most bytes of segments alive at once in
     each: a lower bound for any offsets with this order. `weights_reserved_bytes` at the start of the fast pool are left
-    free for decompressed weights. `interface` maps each model input and output tensor to its buffer.
+    free for decompressed weights. `interface` maps each model input and output tensor to its buffer; a streamed input's
+    is the one that its arrivals fill, in fast memory and wherever its rows are.
     `lower_bound_bytes` is what no schedule of the scheduler's class can do with less of in the fast pool, where it
     looked for that (None otherwise), and `certificate` says in words which class that is and what was proven.
     """
@@ -96,3 +101,8 @@ class Schedule:
     weights_reserved_bytes: int = 0
     lower_bound_bytes: int | None = None
     certificate: str = ""
+
+    @property
+    def streamed(self) -> tuple[int, ...]:
+        """The tensors whose rows arrive while the plan runs, in the order of the nodes."""
+        return tuple(self.buffers[node.output].tensor for node in self.nodes if node.is_arrival)

@@ -27,6 +27,7 @@ def header() -> str:
         f"#define STOW_VERSION_MAJOR {layout.VERSION_MAJOR}",
         f"#define STOW_VERSION_MINOR {layout.VERSION_MINOR}",
         f"#define STOW_KNOWN_FLAGS {layout.KNOWN_FLAGS}",
+        f"#define STOW_MAX_STREAMED_INPUTS {layout.MAX_STREAMED_INPUTS}u",
         "",
     ]
     for record in layout.RECORDS:

@@ -68,6 +68,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
     kind.name: kind
     for kind in (
         _kind("copy", 1, "output bytes are the input's bytes, in order, whatever the rows of either"),
+        _kind("receive", 200, "no kernel: the next rows of a streamed input arrive from outside", "input"),
         _kind("conv_2d_s8", 2, "convolution, int8; weights [O,KH,KW,I]",
               *_WINDOW, *_DILATION, "input_zero_point", *_FILTER_S8),
         _kind("conv_2d_f32", 3, "convolution, float32", *_WINDOW, *_DILATION, *_FILTER_F32),

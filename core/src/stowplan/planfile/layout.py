@@ -23,7 +23,11 @@ FLAG_PROVEN = 2
 FLAG_NAMES = 4
 FLAG_COMPRESSED = 8
 FLAG_STATE = 16
-KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE
+FLAG_STREAMED = 32
+KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED
+
+MAX_STREAMED_INPUTS = 32
+"""Only the first so many inputs of a plan can be streamed: readers keep them in the bits of one word."""
 
 DTYPE_CODES: Mapping[str, int] = {
     "int8": 1,
@@ -109,7 +113,7 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    ("flags", "u32", "1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state"),
+    ("flags", "u32", "1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed"),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),
@@ -168,7 +172,7 @@ NODE = _record(
     ("units", "u32", "how many units make it complete"),
     ("first_param", "u32", "index into params"),
     ("param_count", "u32", "how many"),
-    ("operator", "u16", "index of the operator in the model, 65535 for a copy"),
+    ("operator", "u16", "index of the operator in the model, 65535 for a copy or an arrival"),
     ("block", "u16", "compressed block its constants come from, 65535 for none"),
 )
 FIRING = _record(
@@ -203,7 +207,7 @@ BLOCK = _record(
 
 PORT = _record(
     "port",
-    "A model input or output; its buffer is contiguous.",
+    "A model input or output. Its buffer is contiguous, unless a `receive` node fills it: such an input is streamed.",
     ("tensor", "u16", "index into tensors: its name, shape and quantization"),
     ("buffer", "u16", "index into buffers; its tensor may be another one with the same bytes (a view)"),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stowplan.errors import PlanError
@@ -96,8 +96,9 @@ class PlanView:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        tensors, dims = self.records("tensors"), self.words("dims")
-        return tuple(self._port(tensors, dims, port["tensor"]) for port in self.records("ports"))
+        tensors, dims, streamed = self.records("tensors"), self.words("dims"), self._streamed()
+        ports = (self._port(tensors, dims, port["tensor"]) for port in self.records("ports"))
+        return tuple(self._cut(port, streamed.get(index)) for index, port in enumerate(ports))
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -118,6 +119,24 @@ class PlanView:
 
     def node_kind(self, code: int) -> str:
         return _KINDS[code].name if code in _KINDS else f"kind {code}"
+
+    def _streamed(self) -> dict[int, dict[str, int]]:
+        """Map the number of each streamed input to the buffer in which its rows arrive."""
+        if not self.flags & layout.FLAG_STREAMED:
+            return {}
+        params, buffers, found = self.words("params"), self.records("buffers"), {}
+        for node in self.records("nodes"):
+            if node["kind"] != NODE_KINDS["receive"].code:
+                continue
+            if node["first_param"] >= len(params) or node["output"] >= len(buffers):
+                raise PlanError("the plan is damaged: rows arrive for no input or in no buffer")
+            found[params[node["first_param"]]] = buffers[node["output"]]
+        return found
+
+    def _cut(self, port: Port, buffer: dict[str, int] | None) -> Port:
+        if buffer is None:
+            return port
+        return replace(port, streamed=True, rows=buffer["rows"], row_bytes=buffer["row_bytes"])
 
     def _port(self, tensors: list[dict[str, int]], dims: tuple[int, ...], index: int) -> Port:
         if index >= len(tensors):

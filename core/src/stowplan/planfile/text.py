@@ -15,6 +15,7 @@ FLAG_NAMES = {
     layout.FLAG_NAMES: "names",
     layout.FLAG_COMPRESSED: "compressed",
     layout.FLAG_STATE: "state",
+    layout.FLAG_STREAMED: "streamed",
 }
 POOLS = {0: "fast", 1: "slow", layout.POOL_CONSTANT: "constant"}
 
@@ -29,7 +30,8 @@ def plan_lines(plan: PlanView) -> Iterator[str]:
     yield f"memory fast {plan.fast_bytes} slow {plan.slow_bytes} reserved {plan.reserved_bytes}"
     for role, ports in (("input", plan.inputs), ("output", plan.outputs)):
         for port in ports:
-            yield f"{role} {port.dtype}[{','.join(map(str, port.shape))}] {port.name!r}"
+            streamed = " streamed" if port.streamed else ""
+            yield f"{role} {port.dtype}[{','.join(map(str, port.shape))}] {port.name!r}{streamed}"
     for index, buffer in enumerate(plan.records("buffers")):
         yield f"buffer {index} {_buffer(plan, buffer)}"
     for index, node in enumerate(plan.records("nodes")):

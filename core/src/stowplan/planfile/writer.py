@@ -52,12 +52,14 @@ class _Writer:
 
     def file(self) -> bytes:
         schedule = self.plan.schedule
+        self._check_streamed()
         self._number_blocks()
         interface = set(self.plan.graph.inputs) | set(self.plan.graph.outputs)
         inner = set(self.plan.graph.state_tensors)
         outer = [(t, b) for t, b in schedule.interface if t not in inner]
         ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in outer)
-        contiguous = {b for t, b in schedule.interface if t in interface}
+        arriving = {node.output for node in schedule.nodes if node.is_arrival}
+        contiguous = {b for t, b in schedule.interface if t in interface} - arriving
         for index, buffer in enumerate(schedule.buffers):
             self._buffer(buffer, index in contiguous)
         for index in range(len(schedule.nodes)):
@@ -86,6 +88,15 @@ class _Writer:
             sections["states"] = states
         return self._assemble(sections, name)
 
+    def _check_streamed(self) -> None:
+        graph, most = self.plan.graph, layout.MAX_STREAMED_INPUTS
+        for tensor in self.plan.schedule.streamed:
+            if graph.entries.index(tensor) >= most:
+                raise PlanError(
+                    f"{graph.name}: input {graph.tensors[tensor].name} cannot be streamed: it is not among the first "
+                    f"{most} inputs, and a plan cannot mark others"
+                )
+
     def _assemble(self, sections: dict[str, bytes], name: int) -> bytes:
         offset = align(layout.HEADER.size_bytes + layout.SECTION.size_bytes * len(sections))
         directory, body = bytearray(), bytearray()
@@ -107,6 +118,7 @@ class _Writer:
             + layout.FLAG_NAMES * plan.keep_names
             + layout.FLAG_COMPRESSED * bool(plan.blocks)
             + layout.FLAG_STATE * bool(plan.graph.states)
+            + layout.FLAG_STREAMED * bool(schedule.streamed)
         )
         slow_bytes = schedule.pool_bytes[1] if len(schedule.pool_bytes) > 1 else 0
         return layout.HEADER.pack(
@@ -188,7 +200,7 @@ class _Writer:
     def _operands(self, index: int, stage: int) -> list[int]:
         node, lowered = self.plan.schedule.nodes[index], self.plan.lowered[index]
         if node.operator is None:
-            return [node.inputs[0]]
+            return list(node.inputs)
         operator = self.plan.graph.operators[node.operator]
         found = []
         for operand in lowered.operands:

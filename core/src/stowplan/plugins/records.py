@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """One input or output of a compiled model. `scale` is None where values are not quantized."""
+    """One input or output of a compiled model. `scale` is None where values are not quantized.
+
+    The rows of a `streamed` input arrive while the model runs; `rows` and `row_bytes` say how it is cut, and are 0 for
+    all others.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -16,6 +20,9 @@ class Port:
     size_bytes: int
     scale: float | None = None
     zero_point: int = 0
+    streamed: bool = False
+    rows: int = 0
+    row_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,13 @@ from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import Port, SourceOptions
-from stowplan_backend_c.amalgam import amalgamate
+from stowplan_backend_c.amalgam import amalgamate, pruned
 
 ABI = 1
 """Goes up when code written against a generated header would have to change."""
 FORMATS = ("core", "app")
+WHOLE_NUMBERS, STREAMING_NUMBERS = 18, 24
+"""32-bit words in the runtime's structures beside their pointers; the compiler of the source checks that."""
 MAX_NAME = 64
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -33,12 +35,13 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     view = read_plan(plan)
     name = checked_name(options.name) if options.name else safe_name(view.name)
     values = _values(view, name)
-    header = _fill("core.h.in", values)
-    source = _fill("core.c.in", values | _bulk(view))
+    streamed = any(port.streamed for port in view.inputs)
+    header = _fill("core.h.in", values, streamed)
+    source = _fill("core.c.in", values | _bulk(view), streamed)
     if options.format == "core":
         return {f"{name}.c": source.encode(), f"{name}.h": header.encode()}
     core = source.replace(f'#include "{name}.h"\n', header)
-    return {f"{name}.c": _fill("app.c.in", values | {"CORE": core}).encode()}
+    return {f"{name}.c": _fill("app.c.in", values | {"CORE": core}, streamed).encode()}
 
 
 def checked_name(name: str) -> str:
@@ -62,13 +65,15 @@ def safe_name(text: str) -> str:
     return f"model_{name}" if name[0].isdigit() or re.match(r"stow(_|$)", name) else name
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    text = (TEMPLATES / template).read_text("utf-8")
+def _fill(template: str, values: Mapping[str, str], streamed: bool) -> str:
+    """Return a template with its words filled in, for plans with or without streamed inputs."""
+    text = pruned((TEMPLATES / template).read_text("utf-8"), {"STOW_WITH_RECEIVE": streamed})
     return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], text)
 
 
 def _values(view: PlanView, name: str) -> dict[str, str]:
     macro = name.upper()
+    streamed = [index for index, port in enumerate(view.inputs) if port.streamed]
     return {
         "NAME": name,
         "MACRO": macro,
@@ -83,6 +88,11 @@ def _values(view: PlanView, name: str) -> dict[str, str]:
         "PORTS": "\n\n".join([_ports(macro, "INPUT", view.inputs), _ports(macro, "OUTPUT", view.outputs)]),
         "INPUT_BYTES": ", ".join(str(port.size_bytes) for port in view.inputs) or "0",
         "OUTPUT_BYTES": ", ".join(str(port.size_bytes) for port in view.outputs) or "0",
+        "STREAMED": str(streamed[0]) if streamed else "",
+        "OR_STREAMED": ", or it is streamed" if streamed else "",
+        "ROW_BYTES": ", ".join(str(port.row_bytes) for port in view.inputs),
+        "MOST_ROW_BYTES": str(max((port.row_bytes for port in view.inputs), default=0)),
+        "CONTEXT_NUMBERS": str(STREAMING_NUMBERS if streamed else WHOLE_NUMBERS),
     }
 
 
@@ -131,6 +141,8 @@ def _port(prefix: str, port: Port) -> list[str]:
         f"#define {prefix}_RANK {len(port.shape)}",
         f"#define {prefix}_SHAPE {{{', '.join(map(str, dims))}}}",
     ]
+    if port.streamed:
+        lines += [f"#define {prefix}_ROWS {port.rows}", f"#define {prefix}_ROW_BYTES {port.row_bytes}"]
     if port.scale is not None:
         lines += [
             f"#define {prefix}_SCALE {_float(port.scale, port.name)}",

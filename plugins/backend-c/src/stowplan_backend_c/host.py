@@ -20,6 +20,10 @@ MAX_ARENA_BYTES = 2**30
 """More than any plan for a small device needs; a hostile file must not make this machine run out of memory."""
 
 
+MORE = 24
+"""The status of the runtime that says: rows are needed."""
+
+
 class AlignedBytes:
     """Memory at a multiple of 16, between guard bytes that nobody should change."""
 
@@ -72,6 +76,7 @@ class HostCompiled:
         self._keeps_state = bool(view.records("states"))
         self._fill()
         self._context = self._bound()
+        self._row = AlignedBytes(max((port.row_bytes for port in self.inputs), default=0), "row that is pushed")
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         return self.run_with_metrics(inputs)[0]
@@ -82,13 +87,15 @@ class HostCompiled:
         self._check_inputs(inputs)
         if not self._keeps_state:
             self._fill()
-        library = self._runtime.library
-        for index, data in enumerate(inputs):
-            ctypes.memmove(library.stow_input(self._context, index), bytes(data), self.inputs[index].size_bytes)
+        library, given = self._runtime.library, [bytes(data) for data in inputs]
+        for index, (port, data) in enumerate(zip(self.inputs, given, strict=True)):
+            if not port.streamed:
+                ctypes.memmove(library.stow_input(self._context, index), data, port.size_bytes)
+        streamed = any(port.streamed for port in self.inputs)
         start = time.perf_counter_ns()
-        status = library.stow_invoke(self._context)
+        status = self._push(given) if streamed else library.stow_invoke(self._context)
         duration = time.perf_counter_ns() - start
-        for memory in (self._fast, self._slow, self._data):
+        for memory in (self._fast, self._slow, self._data, self._row):
             memory.check()
         if status != 0:
             raise PlanError(f"the plan cannot be run: {self._runtime.text(status)}; compile it again")
@@ -107,10 +114,31 @@ class HostCompiled:
         self._fast.fill(self._poison)
         self._slow.fill(self._poison)
 
+    def _push(self, inputs: Sequence[bytes]) -> int:
+        """Run with rows that come one at a time, of the input that the plan waits for; return the last status.
+
+        Every row comes in the same memory, so that a plan which needs an earlier one again finds another's bytes.
+        """
+        library, context, row = self._runtime.library, self._context, self._row
+        cursors = [0] * len(inputs)
+        status: int = library.stow_begin(context)
+        while status == MORE:
+            index = library.stow_waiting_for(context)
+            port, start = self.inputs[index], cursors[index]
+            cursors[index] += port.row_bytes
+            if cursors[index] > port.size_bytes:
+                raise PlanError(f"the plan cannot be run: it takes more rows than {port.name} has; compile it again")
+            ctypes.memmove(row.address, inputs[index][start : cursors[index]], port.row_bytes)
+            status = library.stow_push_rows(context, index, row.address, 1)
+        for port, taken in zip(self.inputs, cursors, strict=True):
+            if status == 0 and port.streamed and taken < port.size_bytes:
+                raise PlanError(f"the plan cannot be run: it leaves rows of {port.name} untaken; compile it again")
+        return status
+
     def close(self) -> None:
         """Let go of the arenas; a second call does nothing."""
         self._open = False
-        for memory in ("_fast", "_slow", "_data", "_plan", "_context"):
+        for memory in ("_fast", "_slow", "_data", "_row", "_plan", "_context"):
             self.__dict__.pop(memory, None)
 
     def __enter__(self) -> HostCompiled:

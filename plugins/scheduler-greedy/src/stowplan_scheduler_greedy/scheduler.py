@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stowplan.build.arena import Box, live_peak
 from stowplan.build.rows import Layout
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import ABSENT, Graph
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
 from stowplan.flow.target import Target
@@ -28,7 +28,11 @@ class _Life:
 
 
 def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) -> Schedule:
-    """Return the baseline's schedule, all of it in the fast pool. Raises `DoesNotFit` when that is too small."""
+    """Return the baseline's schedule, all of it in the fast pool. Raises `DoesNotFit` when that is too small,
+    `UsageError` when inputs are to be streamed.
+    """
+    if options.streamed_inputs:
+        raise UsageError("scheduler greedy keeps whole tensors, it cannot stream inputs. Try --scheduler stream")
     layout = Layout(graph)
     lives = _lives(graph)
     offsets, height = _plan(graph, lives, options.weights_reserved_bytes)

@@ -12,6 +12,8 @@ from stowplan_scheduler_stream.network import Crossing
 from stowplan_scheduler_stream.planner import Planner
 
 Cost = tuple[int, int, int]
+LONG = 120
+"""Steps from which on every start is looked at once instead of the cheapest ways first: those are too many."""
 
 
 def cut(planner: Planner) -> list[Placed]:
@@ -29,23 +31,55 @@ class _Cutter:
         self.limit = [self.count] * self.count
 
     def run(self) -> list[Placed]:
+        everything = range(self.count)
+        joined = self.planner.budget.may_join(self.planner.network, everything)
+        if joined and self._fits(0, self.count):
+            return [self.placed[0, self.count]]  # inputs are read once, outputs written once: no way moves less
+        if self.count > LONG:
+            self._reach()
         while True:
             way = self._cheapest()
             untried = [region for region in way if region not in self.placed]
             if not untried:
                 return [self.placed[region] for region in way]
             # The longest first: it is the likeliest to fail, and then the others need not be tried.
-            self._try(*max(untried, key=lambda region: region[1] - region[0]))
+            first, last = max(untried, key=lambda region: region[1] - region[0])
+            if not self._fits(first, last):
+                self._learn(first, last)
 
-    def _try(self, first: int, last: int) -> None:
-        placed = self.planner.whole(range(first, last), slow=True)
-        if not self.planner.budget.holds(placed):
-            placed = self.planner.streamed(range(first, last), slow=True)
-        self.placed[first, last] = placed
-        if self.planner.budget.holds(placed) or last == first + 1:
-            return
-        for start in range(first + 1):
-            self.limit[start] = min(self.limit[start], max(last - 1, start + 1))
+    def _reach(self) -> None:
+        """Find how far regions reach from every step: a part of what fits fits too, so both ends only move on."""
+        last = 1
+        for first in range(self.count):
+            last = self._furthest(first, max(last, first + 1), self.count + 1)
+            self.limit[first] = last
+
+    def _learn(self, first: int, last: int) -> None:
+        """Find the shortest region from `first` that fails; none that contains it is tried again."""
+        good = self._furthest(first, first + 1, last)
+        for start in range(first, -1, -1):
+            if self.limit[start] <= max(good, start + 1):
+                break  # those before reach no further
+            self.limit[start] = max(good, start + 1)
+
+    def _furthest(self, first: int, good: int, bad: int) -> int:
+        """Return the end of the longest region from `first` between one that fits and one that does not."""
+        stride = 1
+        while bad > good + 1:
+            trial = min(good + stride, bad - 1)
+            if self._fits(first, trial):
+                good, stride = trial, stride * 2
+            else:
+                bad, stride = trial, max(1, (trial - good) // 2)
+        return good
+
+    def _fits(self, first: int, last: int) -> bool:
+        if (first, last) not in self.placed:
+            placed = self.planner.whole(range(first, last), slow=True)
+            if not self.planner.budget.holds(placed):
+                placed = self.planner.streamed(range(first, last), slow=True)
+            self.placed[first, last] = placed
+        return self.planner.budget.holds(self.placed[first, last])
 
     def _cheapest(self) -> list[tuple[int, int]]:
         """Return the cheapest way over regions that are not known to fail."""

@@ -8,6 +8,14 @@
  *     stow_invoke(&context);
  *     use(stow_output(&context, 0));
  *
+ * A plan may have streamed inputs: their rows are pushed as they arrive, and are in memory only while they are needed.
+ * stow_input is NULL for those; instead of stow_invoke, with all other inputs filled:
+ *
+ *     stow_status status = stow_begin(&context);
+ *     while (status == STOW_MORE) {
+ *         status = stow_push_rows(&context, 0, next_row(), 1);
+ *     }
+ *
  * C11, freestanding but for memcpy, memmove and memset. No heap, no recursion, no global state: one opened plan may be
  * shared by any number of contexts, one context per pair of arenas. The plan is read where it lies and never written.
  */
@@ -72,7 +80,12 @@ typedef enum stow_status {
     STOW_BAD_DIGEST,
     STOW_SMALL_ARENA,   /* an arena has fewer bytes than the plan needs */
     STOW_BAD_PACKING,   /* a compressed block does not unpack to its size */
-    STOW_BAD_STATE      /* what runs leave to each other lies nowhere */
+    STOW_BAD_STATE,     /* what runs leave to each other lies nowhere */
+    STOW_MORE,          /* no error: the run waits for rows */
+    STOW_STREAMED,      /* stow_invoke of a plan with streamed inputs */
+    STOW_NOT_BEGUN,     /* rows without stow_begin */
+    STOW_WRONG_INPUT,   /* rows of an input that the run does not wait for */
+    STOW_TOO_MANY_ROWS  /* more rows than the run can take before another input's, or at all */
 } stow_status;
 
 /* An opened plan: where each section lies. `fault` is the record that made stow_open refuse, for messages. */
@@ -109,6 +122,7 @@ typedef struct stow_plan {
     uint32_t strings_bytes;
     uint32_t weights_bytes;
     uint32_t fault;
+    uint32_t streamed; /* bit i: input i is streamed */
 } stow_plan;
 
 /* One place to run a plan. Invoking two contexts that share an arena at once is the only thing that is not safe. */
@@ -119,6 +133,13 @@ typedef struct stow_context {
 #if STOW_COUNTERS
     uint64_t slow_read_bytes;    /* copied from the slow pool to the fast one in the last run */
     uint64_t slow_written_bytes; /* and the other way */
+#endif
+#if STOW_WITH_RECEIVE
+    uint32_t phase;  /* the rest says where a run with streamed inputs is */
+    uint32_t stage;  /* the next to enter */
+    uint32_t firing; /* the next to run */
+    uint32_t taken;  /* rows of it that have come */
+    uint32_t wanted; /* rows that may come before another input is needed */
 #endif
 } stow_context;
 
@@ -142,11 +163,30 @@ STOW_API void stow_reset(stow_context *context);
 /* Run once: read the inputs, fill the outputs. Everything in the arenas may change, inputs included. */
 STOW_API stow_status stow_invoke(stow_context *context);
 
+#if STOW_WITH_RECEIVE
+/* No input: what stow_waiting_for returns when nothing is waited for. */
+#define STOW_NO_INPUT UINT32_MAX
+
+/* Start a run with streamed inputs, or start over, and go on to where rows are needed. The other inputs must be filled.
+ * STOW_MORE when rows are needed; STOW_OK when the run is complete, as it is at once without streamed inputs. */
+STOW_API stow_status stow_begin(stow_context *context);
+
+/* Hand over the next `count` rows of the input that the run waits for, one after another, and go on as far as they
+ * allow. They are copied and may lie anywhere outside the arenas. STOW_OK when the run is complete, STOW_MORE when more
+ * rows are needed. STOW_NOT_BEGUN, STOW_WRONG_INPUT and STOW_TOO_MANY_ROWS change nothing: no row was taken. */
+STOW_API stow_status stow_push_rows(stow_context *context, uint32_t input, const void *rows, uint32_t count);
+
+STOW_API uint32_t stow_waiting_for(const stow_context *context);               /* the input that is next */
+STOW_API uint32_t stow_rows_wanted(const stow_context *context);               /* how many rows it can give at once */
+STOW_API uint32_t stow_input_rows(const stow_plan *plan, uint32_t index);      /* 0 when it is not streamed */
+STOW_API uint32_t stow_input_row_bytes(const stow_plan *plan, uint32_t index); /* 0 when it is not streamed */
+#endif
+
 STOW_API uint32_t stow_input_count(const stow_plan *plan);
 STOW_API uint32_t stow_output_count(const stow_plan *plan);
 STOW_API uint32_t stow_input_bytes(const stow_plan *plan, uint32_t index);  /* 0 when there is none */
 STOW_API uint32_t stow_output_bytes(const stow_plan *plan, uint32_t index); /* 0 when there is none */
-STOW_API void *stow_input(const stow_context *context, uint32_t index);     /* NULL when there is none */
+STOW_API void *stow_input(const stow_context *context, uint32_t index);     /* NULL when there is none, or it is streamed */
 STOW_API void *stow_output(const stow_context *context, uint32_t index);    /* NULL when there is none */
 
 /* A status in words, for people. */

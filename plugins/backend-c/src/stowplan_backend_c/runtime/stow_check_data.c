@@ -192,15 +192,16 @@ STOW_API stow_status stow_check_buffers(stow_plan *plan)
     return STOW_OK;
 }
 
-static int stow_port_is_sound(const stow_plan *plan, const stow_port *port)
+static int stow_port_is_sound(const stow_plan *plan, uint32_t index)
 {
+    const stow_port *port = &plan->ports[index];
     if (port->tensor >= plan->tensor_count || port->buffer >= plan->buffer_count) {
         return 0;
     }
     const stow_buffer *buffer = &plan->buffers[port->buffer];
     const stow_tensor *tensor = &plan->tensors[port->tensor];
     return buffer->pool != STOW_POOL_CONSTANT && (buffer->flags & STOW_BUFFER_ACCUMULATOR) == 0 &&
-           stow_is_contiguous(buffer) &&
+           (stow_is_contiguous(buffer) || stow_is_streamed(plan, index)) &&
            stow_tensor_bytes(plan, tensor) == (uint64_t)buffer->rows * buffer->row_bytes;
 }
 
@@ -212,7 +213,7 @@ STOW_API stow_status stow_check_ports(stow_plan *plan)
         return STOW_BAD_PORT;
     }
     for (uint32_t i = 0; i < plan->port_count; i++) {
-        if (!stow_port_is_sound(plan, &plan->ports[i])) {
+        if (!stow_port_is_sound(plan, i)) {
             plan->fault = i;
             return STOW_BAD_PORT;
         }

@@ -56,6 +56,26 @@ static int stow_node_is_sound(const stow_plan *plan, const stow_node *node)
            (node->block == STOW_NOTHING_16 || node->block < plan->block_count);
 }
 
+#if STOW_WITH_RECEIVE
+/* Note which input a sound arrival is for. Its rows go to the fast pool, to the buffer of the port; no input arrives
+ * at two nodes. */
+static int stow_note_arrival(stow_plan *plan, const stow_node *node)
+{
+    if (node->input_count != 0 || node->param_count != STOW_RECEIVE_PARAMS || node->flags != 0 ||
+        plan->buffers[node->output].pool != STOW_POOL_FAST) {
+        return 0;
+    }
+    const int32_t input = plan->params[node->first_param + STOW_RECEIVE_INPUT];
+    if (input < 0 || (uint32_t)input >= STOW_MAX_STREAMED_INPUTS || (uint32_t)input >= plan->header->input_count ||
+        (uint32_t)input >= plan->port_count || plan->ports[input].buffer != node->output ||
+        stow_is_streamed(plan, (uint32_t)input)) {
+        return 0;
+    }
+    plan->streamed |= UINT32_C(1) << input;
+    return 1;
+}
+#endif
+
 STOW_API stow_status stow_check_nodes(stow_plan *plan)
 {
     uint64_t operands = 0;
@@ -66,6 +86,14 @@ STOW_API stow_status stow_check_nodes(stow_plan *plan)
         if (operands > plan->operand_count || !stow_node_is_sound(plan, node)) {
             return STOW_BAD_NODE;
         }
+#if STOW_WITH_RECEIVE
+        if (node->kind == STOW_KIND_RECEIVE) {
+            if (!stow_note_arrival(plan, node)) {
+                return STOW_BAD_NODE;
+            }
+            continue;
+        }
+#endif
         const stow_kernel *kernel = stow_find_kernel(node->kind);
         if (kernel == NULL) {
             return STOW_NO_KERNEL;
@@ -75,7 +103,8 @@ STOW_API stow_status stow_check_nodes(stow_plan *plan)
             return STOW_BAD_PARAMS;
         }
     }
-    return STOW_OK;
+    plan->fault = plan->node_count;
+    return (plan->streamed != 0) == ((plan->header->flags & STOW_FLAG_STREAMED) != 0) ? STOW_OK : STOW_BAD_NODE;
 }
 
 static int stow_firing_is_sound(const stow_plan *plan, const stow_stage *stage, const stow_firing *firing)

@@ -42,6 +42,17 @@ STOW_API uint64_t stow_multiply_work(uint64_t a, uint64_t b);
 /* Where the rows of a buffer lie for this context. */
 STOW_API stow_rows stow_resolve(const stow_context *context, const stow_buffer *buffer);
 
+/* Running a plan: begin a stage (unpack its weights to the start of the fast arena), run one firing of a kernel. */
+STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage);
+STOW_API void stow_fire(stow_context *context, const stow_firing *firing);
+STOW_API void stow_reset_counters(stow_context *context);
+
+/* The end of a run: move what it made to where the next one reads it. */
+STOW_API void stow_keep_state(const stow_context *context);
+
+/* Whether the rows of an input arrive while the plan runs; of an opened plan. */
+STOW_API int stow_is_streamed(const stow_plan *plan, uint32_t input);
+
 #if STOW_WITH_LZ4
 /* Decode one LZ4 block of exactly `target_bytes`; 0 when the input is no such block. The target may be in any state
  * afterwards if so. */

@@ -2,6 +2,7 @@
 #include "stow_kernels.h"
 
 static const stow_kernel stow_kernel_table[] = {
+    [0] = {NULL, NULL}, /* no kind; but C has no empty tables */
 #if STOW_WITH_COPY
     [STOW_KIND_COPY] = {stow_copy_run, stow_copy_check},
 #endif

@@ -7,14 +7,15 @@
 
 #define STOW_VERSION_MAJOR 1
 #define STOW_VERSION_MINOR 1
-#define STOW_KNOWN_FLAGS 31
+#define STOW_KNOWN_FLAGS 63
+#define STOW_MAX_STREAMED_INPUTS 32u
 
 /* The first 144 bytes of a plan. */
 typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights are read in place, 2 proven, 4 all names kept, 8 weights compressed, 16 keeps state */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -114,7 +115,7 @@ typedef struct stow_node {
     uint32_t units; /* how many units make it complete */
     uint32_t first_param; /* index into params */
     uint32_t param_count; /* how many */
-    uint16_t operator_index; /* index of the operator in the model, 65535 for a copy */
+    uint16_t operator_index; /* index of the operator in the model, 65535 for a copy or an arrival */
     uint16_t block; /* compressed block its constants come from, 65535 for none */
 } stow_node;
 _Static_assert(sizeof(stow_node) == 28, "plan layout");
@@ -176,7 +177,7 @@ _Static_assert(offsetof(stow_block, offset_bytes) == 0, "plan layout");
 _Static_assert(offsetof(stow_block, packed_bytes) == 4, "plan layout");
 _Static_assert(offsetof(stow_block, unpacked_bytes) == 8, "plan layout");
 
-/* A model input or output; its buffer is contiguous. */
+/* A model input or output. Its buffer is contiguous, unless a `receive` node fills it: such an input is streamed. */
 typedef struct stow_port {
     uint16_t tensor; /* index into tensors: its name, shape and quantization */
     uint16_t buffer; /* index into buffers; its tensor may be another one with the same bytes (a view) */
@@ -202,6 +203,7 @@ enum stow_flags {
     STOW_FLAG_NAMES = 4,
     STOW_FLAG_COMPRESSED = 8,
     STOW_FLAG_STATE = 16,
+    STOW_FLAG_STREAMED = 32,
 };
 
 enum stow_sections {
@@ -254,6 +256,7 @@ enum stow_stages {
 
 enum stow_kinds {
     STOW_KIND_COPY = 1,
+    STOW_KIND_RECEIVE = 200,
     STOW_KIND_CONV_2D_S8 = 2,
     STOW_KIND_CONV_2D_F32 = 3,
     STOW_KIND_DEPTHWISE_CONV_2D_S8 = 4,
@@ -318,6 +321,12 @@ enum stow_kinds {
 /* output bytes are the input's bytes, in order, whatever the rows of either */
 enum stow_copy_params {
     STOW_COPY_PARAMS
+};
+
+/* no kernel: the next rows of a streamed input arrive from outside */
+enum stow_receive_params {
+    STOW_RECEIVE_INPUT,
+    STOW_RECEIVE_PARAMS
 };
 
 /* convolution, int8; weights [O,KH,KW,I] */
@@ -1266,6 +1275,9 @@ enum stow_join_params {
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
+#endif
+#ifndef STOW_WITH_RECEIVE
+#define STOW_WITH_RECEIVE 1
 #endif
 #ifndef STOW_WITH_CONV_2D_S8
 #define STOW_WITH_CONV_2D_S8 1

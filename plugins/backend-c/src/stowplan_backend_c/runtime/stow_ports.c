@@ -12,6 +12,11 @@ static uint32_t stow_port_bytes(const stow_plan *plan, uint32_t index)
     return buffer->rows * buffer->row_bytes;
 }
 
+STOW_API int stow_is_streamed(const stow_plan *plan, uint32_t input)
+{
+    return input < STOW_MAX_STREAMED_INPUTS && (plan->streamed >> input & 1u) != 0;
+}
+
 static void *stow_port_data(const stow_context *context, uint32_t index)
 {
     const stow_rows rows = stow_resolve(context, stow_port_buffer(context->plan, index));
@@ -40,7 +45,8 @@ STOW_API uint32_t stow_output_bytes(const stow_plan *plan, uint32_t index)
 
 STOW_API void *stow_input(const stow_context *context, uint32_t index)
 {
-    return index < stow_input_count(context->plan) ? stow_port_data(context, index) : NULL;
+    const stow_plan *plan = context->plan;
+    return index < stow_input_count(plan) && !stow_is_streamed(plan, index) ? stow_port_data(context, index) : NULL;
 }
 
 STOW_API void *stow_output(const stow_context *context, uint32_t index)
@@ -76,6 +82,11 @@ STOW_API const char *stow_status_text(stow_status status)
     case STOW_BAD_DIGEST: return "its digest does not match its contents";
     case STOW_SMALL_ARENA: return "an arena is smaller than the plan needs";
     case STOW_BAD_PACKING: return "compressed weights do not unpack";
+    case STOW_MORE: return "more rows of an input are needed";
+    case STOW_STREAMED: return "its inputs arrive row by row, it is run by pushing them";
+    case STOW_NOT_BEGUN: return "rows were pushed before the run began";
+    case STOW_WRONG_INPUT: return "rows of another input are needed now";
+    case STOW_TOO_MANY_ROWS: return "more rows were pushed than are needed now";
     }
     return "unknown status";
 }

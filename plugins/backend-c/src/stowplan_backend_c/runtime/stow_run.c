@@ -19,12 +19,19 @@ STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
     context->plan = plan;
     context->fast = fast;
     context->slow = slow;
+    stow_reset_counters(context);
+    stow_reset(context);
+    return STOW_OK;
+}
+
+STOW_API void stow_reset_counters(stow_context *context)
+{
 #if STOW_COUNTERS
     context->slow_read_bytes = 0;
     context->slow_written_bytes = 0;
+#else
+    (void)context;
 #endif
-    stow_reset(context);
-    return STOW_OK;
 }
 
 static const uint8_t *stow_constant_at(const stow_context *context, const stow_constant_entry *constant)
@@ -100,7 +107,7 @@ static void stow_count_traffic(stow_context *context, const stow_node *node, uin
 }
 #endif
 
-static void stow_fire(stow_context *context, const stow_firing *firing)
+STOW_API void stow_fire(stow_context *context, const stow_firing *firing)
 {
     const stow_plan *plan = context->plan;
     const stow_node *node = &plan->nodes[firing->node];
@@ -111,10 +118,9 @@ static void stow_fire(stow_context *context, const stow_firing *firing)
 #endif
 }
 
-#if STOW_WITH_LZ4
-/* Unpack the weights of a stage to the start of the fast arena. */
-static stow_status stow_unpack(const stow_context *context, const stow_stage *stage)
+STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage)
 {
+#if STOW_WITH_LZ4
     if (stage->block == STOW_NOTHING_16) {
         return STOW_OK;
     }
@@ -122,8 +128,12 @@ static stow_status stow_unpack(const stow_context *context, const stow_stage *st
     const uint8_t *packed = context->plan->weights + block->offset_bytes;
     const int done = stow_lz4_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
     return done ? STOW_OK : STOW_BAD_PACKING;
-}
+#else
+    (void)context;
+    (void)stage;
+    return STOW_OK;
 #endif
+}
 
 /* Where a buffer begins whose rows follow each other. */
 static uint8_t *stow_start(const stow_context *context, uint32_t buffer)
@@ -135,6 +145,9 @@ static uint8_t *stow_start(const stow_context *context, uint32_t buffer)
 STOW_API void stow_reset(stow_context *context)
 {
     const stow_plan *plan = context->plan;
+#if STOW_WITH_RECEIVE
+    context->phase = 0; /* a run that waits for rows is over as well */
+#endif
     for (uint32_t i = 0; i < plan->state_count; i++) {
         const stow_state *state = &plan->states[i];
         const stow_buffer *buffer = &plan->buffers[state->before];
@@ -148,8 +161,7 @@ STOW_API void stow_reset(stow_context *context)
     }
 }
 
-/* Move what this run made to where the next one reads it. */
-static void stow_keep_state(const stow_context *context)
+STOW_API void stow_keep_state(const stow_context *context)
 {
     const stow_plan *plan = context->plan;
     for (uint32_t i = 0; i < plan->state_count; i++) {
@@ -163,18 +175,16 @@ static void stow_keep_state(const stow_context *context)
 STOW_API stow_status stow_invoke(stow_context *context)
 {
     const stow_plan *plan = context->plan;
-#if STOW_COUNTERS
-    context->slow_read_bytes = 0;
-    context->slow_written_bytes = 0;
-#endif
+    if (plan->streamed != 0) {
+        return STOW_STREAMED;
+    }
+    stow_reset_counters(context);
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const stow_stage *stage = &plan->stages[i];
-#if STOW_WITH_LZ4
-        const stow_status status = stow_unpack(context, stage);
+        const stow_status status = stow_enter(context, stage);
         if (status != STOW_OK) {
             return status;
         }
-#endif
         for (uint32_t f = 0; f < stage->firing_count; f++) {
             stow_fire(context, &plan->firings[stage->first_firing + f]);
         }

@@ -1,0 +1,46 @@
+"""Plans beside the one asked for: other pools, the least memory there is; each checked, and proven on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stowplan.build.pipeline import POOL_NAMES, Session
+from stowplan.build.planning import PlanOptions, plan_uncompressed
+from stowplan.flow.plan import Plan
+from stowplan.flow.target import Pool, Target
+from stowplan.planfile.writer import write_plan
+from stowplan.plugins.kinds import Metrics, ScheduleOptions
+
+UNLIMITED = None
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks the session's scheduler for plans, with at most `time_limit_s` for each.
+
+    Inputs that the session streams are streamed here too, unless others are named.
+    """
+
+    session: Session
+    time_limit_s: float | None = None
+
+    def plan(self, *sizes: int | None) -> Plan:
+        """Return a checked plan for pools of these sizes, fast and then slow. Raises `DoesNotFit`."""
+        return self._plan(sizes, ScheduleOptions(time_limit_s=self.time_limit_s, streamed_inputs=self.session.streamed))
+
+    def least(self, *, slow: bool, streamed_inputs: tuple[int, ...] | None = None) -> Plan:
+        """Return the checked plan with the smallest fast pool that the scheduler finds."""
+        streamed = self.session.streamed if streamed_inputs is None else streamed_inputs
+        asked = ScheduleOptions(thorough=True, time_limit_s=self.time_limit_s, streamed_inputs=streamed)
+        return self._plan((UNLIMITED, UNLIMITED) if slow else (UNLIMITED,), asked)
+
+    def prove(self, plan: Plan) -> tuple[Metrics, ...]:
+        """Run a plan. Raises `ProofFailed`."""
+        return self.session.prove(write_plan(plan))
+
+    def _plan(self, sizes: tuple[int | None, ...], asked: ScheduleOptions) -> Plan:
+        session = self.session
+        pools = tuple(Pool(name=name, size_bytes=size) for name, size in zip(POOL_NAMES, sizes, strict=False))
+        scheduler = session.host.schedulers()[session.request.scheduler]
+        options = PlanOptions(schedule=asked)
+        return plan_uncompressed(session.model, session.lowering, Target(pools=pools), scheduler, options)

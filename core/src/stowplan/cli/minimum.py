@@ -1,0 +1,60 @@
+"""The report's blocks on the least memory, and on fast memory against slow traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stowplan.build.facts import Minimum, MinimumFact, ParetoFact
+from stowplan.cli.output import columns, painted
+from stowplan.units import format_size
+
+
+def minimum_lines(minimum: Minimum | None) -> list[str]:
+    """Return the three minima with their lower bounds; nothing when they were not asked for."""
+    if minimum is None:
+        return []
+    rows = [
+        _minimum("one memory", minimum.one_pool),
+        _minimum("fast memory", minimum.fast, "beside ample slow memory, "),
+        _minimum("streamed input", minimum.streamed_input),
+    ]
+    return [painted("minimum", "bold"), *columns(rows)]
+
+
+def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, str]:
+    if fact.bytes is None:
+        return label, "-", fact.why
+    remark = where + _bound(fact)
+    if not fact.proven:
+        remark += f"; not run: {fact.why}"
+    return label, _both(fact.bytes), remark
+
+
+def _bound(fact: MinimumFact) -> str:
+    if fact.gap_percent is None:
+        return "no lower bound known"
+    if fact.gap_percent <= 0:
+        return fact.certificate or "proven least"
+    return fact.certificate or f"at most {fact.gap_percent:.1f} % above the least ({fact.lower_bound_bytes} bytes)"
+
+
+def _both(size_bytes: int) -> str:
+    return f"{size_bytes} B" if size_bytes < 1024 else f"{format_size(size_bytes)} ({size_bytes})"
+
+
+def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
+    """Return the table of plans worth having, smallest fast memory first."""
+    if not points:
+        return []
+    head = ("fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled")
+    rows = [
+        (
+            *(_both(n) for n in (point.fast_bytes, point.traffic_bytes)),
+            *(format_size(n) for n in (point.slow_read_bytes, point.slow_written_bytes, point.slow_bytes)),
+            str(point.stages),
+            str(point.tiled),
+        )
+        for point in points
+    ]
+    title = painted("fast memory against slow traffic of one inference", "bold")
+    return [title, *columns([head, *rows], right=frozenset({5, 6}))]
