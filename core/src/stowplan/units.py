@@ -21,7 +21,7 @@ def parse_size(text: str, option: str) -> int:
     if match is None or len(text) > 40:
         raise UsageError(f"{option} {_shown(text)}: is no size; write a number with K, M or G, such as 32K or 1.5M")
     whole, _, fraction = match[1].partition(".")
-    size_bytes = int(whole + fraction) * FACTORS[(match[2] or "").lower()] // 10 ** len(fraction)
+    size_bytes: int = int(whole + fraction) * FACTORS[(match[2] or "").lower()] // 10 ** len(fraction)
     if size_bytes == 0:
         raise UsageError(f"{option} {_shown(text)}: a size must be at least one byte")
     if size_bytes > MOST_BYTES:

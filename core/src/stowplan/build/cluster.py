@@ -36,7 +36,10 @@ class Cluster:
         except ImportError:
             raise UsageError("--executor: needs the package distributed: pip install 'stowplan[dask]'") from None
         try:
-            self._client: Any = Client(f"tcp://{address[len(SCHEME) :]}", timeout=CONNECT_SECONDS, set_as_default=False)
+            connect: Any = Client  # distributed has no types
+            self._client: Any = connect(
+                f"tcp://{address[len(SCHEME) :]}", timeout=CONNECT_SECONDS, set_as_default=False
+            )
         except (OSError, TimeoutError) as err:
             raise StowplanError(f"--executor {address}: no scheduler answers there: {err}") from err
         self._terms = terms
