@@ -97,8 +97,9 @@ class Bench:
     def model(self, data: bytes, name: str = "m.tflite") -> Path:
         path = self.work / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return path
+        new = path.with_name(f"{path.name}.new")
+        new.write_bytes(data)
+        return new.replace(path)  # at once: a watcher must not find half of it
 
     def install(self, version: str = "1", *, note: str = "one", before: str = "pass", release: str = "1.0") -> None:
         """Install a plugin with a scheduler `acme`, or another release of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
@@ -14,13 +13,15 @@ from pathlib import Path
 from stowplan.build.jobs import Outcome, Terms
 from stowplan.build.matrix import Executor, Processes, local_shop, run_all, worker_count
 from stowplan.build.project import Job, Project, find_project, read_project
+from stowplan.cache.files import Identity, identity
 from stowplan.cli.caching import add_cache, choose_folder, read_only
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, safe
-from stowplan.errors import UsageError
+from stowplan.errors import StowplanError, UsageError
 
 WORDS = {"built": "built", "restored": "reused", "unchanged": "unchanged", "failed": "failed", "waiting": "to do"}
 WATCH_SECONDS = 0.3
+Seen = dict[str, Identity | None]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +60,13 @@ def _check(arguments: argparse.Namespace) -> None:
             check_output(file)
 
 
-def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, set[str]]:
-    """Build once; return the exit code and the files that decide whether it has to be done again."""
+def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, Seen]:
+    """Build once; return the exit code, and the files that decide whether it has to be done again, as they were."""
+    seen: Seen = {str(path): identity(path)}
     project = read_project(path)
     jobs = chosen(project, arguments.only)
+    # Before anything is read: what changes from now on, during the build as well, is a change.
+    seen |= {str(job.request.model_path): identity(job.request.model_path) for job in jobs}
     terms = Terms(
         recache=arguments.recache,
         dry_run=arguments.dry_run,
@@ -78,9 +82,9 @@ def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, set[str]]:
         )
     _write_extras(arguments, project, outcomes)
     _say(arguments, outcomes, time.monotonic() - start)
-    inputs = {name for outcome in outcomes for name in outcome.inputs}
-    inputs |= {str(path), *(str(job.request.model_path) for job in jobs)}
-    return max((outcome.exit_code for outcome in outcomes), default=0), inputs
+    more = {name for outcome in outcomes for name in outcome.inputs}
+    seen = {**{name: identity(name) for name in more}, **shop.identities.watched, **seen}
+    return max((outcome.exit_code for outcome in outcomes), default=0), seen
 
 
 def chosen(project: Project, only: Sequence[str]) -> tuple[Job, ...]:
@@ -178,20 +182,17 @@ def _progress(count: int) -> Iterator[Callable[[Outcome], None]]:
 
 def _watch(arguments: argparse.Namespace, path: Path) -> int:
     """Build again whenever an input changes, until interrupted; a mistake in the project file ends only one round."""
-    from stowplan.cache.files import identity
-    from stowplan.errors import StowplanError
-
-    code, inputs = 0, {str(path)}
+    seen: Seen = {}
     try:
         while True:
+            before = identity(path)
             try:
-                code, inputs = _once(arguments, path)
+                seen = _once(arguments, path)[1]
             except StowplanError as err:
                 print(f"Error: {safe(str(err))}", file=sys.stderr)
-                code, inputs = err.exit_code, inputs | {str(path)}
+                seen = {**seen, str(path): before}
             sys.stdout.flush()
-            before = {name: identity(name) for name in inputs}
-            while all(identity(name) == seen for name, seen in before.items()):
-                time.sleep(float(os.environ.get("STOWPLAN_WATCH_SECONDS", WATCH_SECONDS)))
+            while all(identity(name) == found for name, found in seen.items()):
+                time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt:
-        return code
+        return 0  # how it is meant to end
