@@ -39,6 +39,9 @@ class Importer(Offer, Protocol):
 
     One whose models may keep a part of themselves in other files also has `external_files(model)`, which returns the
     paths of those that a model names: they belong to the model's cache key and to its list of inputs.
+
+    It may have `oracles()`: pairs of a package's name and a function that opens a model's bytes in that runtime and
+    returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those.
     """
 
     @property
