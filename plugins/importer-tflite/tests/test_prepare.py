@@ -177,6 +177,29 @@ def test_a_composite_that_calls_itself_is_refused() -> None:
         import_bytes(model.build())
 
 
+def test_weights_that_the_model_computes_are_multiplied_as_a_matrix() -> None:
+    model = ModelBuilder()
+    x, w = model.input("x", (2, 3, 4), "float32"), model.input("w", (5, 4), "float32")
+    b = model.constant("b", np.arange(5, dtype=np.float32))
+    y = model.tensor("y", (2, 3, 5), "float32")
+    model.operator("FULLY_CONNECTED", [x, w, b], [y], keep_num_dims=True, fused_activation_function="RELU")
+    data = model.outputs(y).build()
+    inputs = random_inputs(data, 0)
+    (got,) = run_whole(data, [array.tobytes() for array in inputs])
+    want = np.maximum(inputs[0] @ inputs[1].T + np.arange(5), 0)
+    np.testing.assert_allclose(np.frombuffer(got, np.float32).reshape(want.shape), want, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_a_table_are_looked_up_at_run_time() -> None:
+    model = ModelBuilder()
+    i = model.input("i", (3,), "int32")
+    table = np.random.default_rng(0).normal(0, 1, (6, 4)).astype(np.float32)
+    y = model.tensor("y", (3, 4), "float32")
+    model.operator("EMBEDDING_LOOKUP", [i, model.constant("table", table)], [y])
+    (got,) = run_whole(model.outputs(y).build(), [np.array([5, 0, 3], np.int32).tobytes()])
+    assert (np.frombuffer(got, np.float32).reshape(3, 4) == table[[5, 0, 3]]).all()
+
+
 def sparse_weights(damage: bool = False) -> bytes:
     """A 2x4 matrix in which a row lists the columns that are not 0: {1: 3, 3: -2} and {0: 7}."""
     from ai_edge_litert import schema_py_generated as schema

@@ -67,6 +67,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "ZEROS_LIKE": shapes.zeros_like,
     "RANGE": shapes.range_,
     "GATHER": sampling.gather,
+    "EMBEDDING_LOOKUP": sampling.embedding_lookup,
     "GATHER_ND": sampling.gather_nd,
     "MIRROR_PAD": sampling.mirror_pad,
     "PADV2": sampling.pad_v2,

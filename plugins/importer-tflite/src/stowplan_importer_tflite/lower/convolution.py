@@ -66,7 +66,10 @@ def depthwise_conv_2d(site: Site) -> Conversion:
     )  # fmt: skip
 
 
-def fully_connected(site: Site) -> Conversion:
+def fully_connected(site: Site) -> Conversion | list[Conversion]:
+    weights = site.value(1)
+    if weights.data is None and weights.dtype == "float32" and not weights.broken:
+        return _product(site)
     x, w, y = _operands(site, channel_axis=0)
     if len(w.shape) != 2:
         raise Refusal(f"weights of shape {spelled(w.shape)}; two dimensions are defined")
@@ -86,6 +89,37 @@ def fully_connected(site: Site) -> Conversion:
         shape=(*leading, out_features),
         attributes={"activation": site.activation_function(FullyConnectedField.ACTIVATION)},
     )
+
+
+def _product(site: Site) -> list[Conversion]:
+    """With weights that the model computes it is a product of two matrices, then a sum."""
+    site.arity(2, 3)
+    x, w, y = site.activation(0, ("float32",)), site.value(1), site.result("float32")
+    if len(w.shape) != 2 or not x.shape or x.elements % w.shape[1]:
+        raise Mismatch(f"input of shape {spelled(x.shape)} with weights of shape {spelled(w.shape)}")
+    outputs, features = w.shape
+    rows = x.elements // features
+    keep = site.table is not None and site.table.flag(FullyConnectedField.KEEP_NUM_DIMS)
+    shape = (*x.shape[:-1], outputs) if keep else (rows, outputs)
+    flat, result = site.new((rows, features), "float32", None, None), site.new((rows, outputs), "float32", None, None)
+    last = result if site.optional(2) is None else site.new((rows, outputs), "float32", None, None)
+    steps = [
+        Conversion("reshape", (x.tensor,), flat.shape, output=flat.tensor),
+        Conversion(
+            "batch_matmul",
+            (flat.tensor, w.tensor),
+            result.shape,
+            {"adjoint_x": False, "adjoint_y": True},
+            result.tensor,
+        ),
+    ]
+    activation = site.activation_function(FullyConnectedField.ACTIVATION)
+    if site.optional(2) is None and activation != "none":
+        raise Refusal("computed weights with a fused activation and no bias")
+    if site.optional(2) is not None:
+        bias = _bias(site, x, w, y, outputs)
+        steps.append(Conversion("add", (result.tensor, bias), last.shape, {"activation": activation}, last.tensor))
+    return [*steps, Conversion("reshape", (last.tensor,), shape)]
 
 
 def transpose_conv(site: Site) -> Conversion:

@@ -39,6 +39,16 @@ def gather(site: Site) -> Conversion | list[Conversion]:
     return [picked._replace(output=inner.tensor), Conversion("reshape", (inner.tensor,), shape)]
 
 
+def embedding_lookup(site: Site) -> Conversion:
+    """Rows of a table, by indices that come first."""
+    site.arity(2, 2)
+    indices, table = site.value(0), site.activation(1, ("float32", "int8"))
+    check_same_quantization(table, site.result(table.dtype))
+    if indices.dtype != "int32" or not table.shape:
+        raise Mismatch(f"{indices.dtype} indices into shape {spelled(table.shape)}")
+    return Conversion("gather", (table.tensor, indices.tensor), (*indices.shape, *table.shape[1:]), {"axis": 0})
+
+
 def gather_nd(site: Site) -> list[Conversion]:
     """The last axis of the indices lists places along the first axes of the input; those are counted as one axis."""
     site.arity(2, 2)
