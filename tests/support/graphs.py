@@ -43,6 +43,26 @@ class GraphBuilder:
         attributes = self._window(stride, pads, activation, dilation)
         return self._apply("conv_2d", (x, weights, b), (n, out_h, out_w, channels), attributes)
 
+    def grouped(self, x: int, channels: int, groups: int, kernel: tuple[int, int] = (3, 3)) -> int:
+        """A convolution whose output channels see one group of input channels each; both counts divide by `groups`."""
+        n, height, width, depth = self.tensors[x].shape
+        pads, (out_h, out_w) = window((height, width), kernel, (1, 1), (1, 1), same=True)
+        weights = self._weights((channels, *kernel, depth // groups), axis=0)
+        attributes = self._window((1, 1), pads, "relu", (1, 1))
+        return self._apply("conv_2d", (x, weights, self._bias(channels)), (n, out_h, out_w, channels), attributes)
+
+    def transposed(
+        self, x: int, channels: int, kernel: tuple[int, int] = (2, 2), stride: tuple[int, int] = (2, 2)
+    ) -> int:
+        """A transposed convolution without padding: each input element is spread by the kernel."""
+        n, height, width, depth = self.tensors[x].shape
+        shape = (n, (height - 1) * stride[0] + kernel[0], (width - 1) * stride[1] + kernel[1], channels)
+        weights = self._weights((channels, *kernel, depth), axis=0)
+        attributes: dict[str, Attribute] = {"stride_h": stride[0], "stride_w": stride[1], "pad_top": 0, "pad_left": 0}
+        return self._apply(
+            "transpose_conv_2d", (x, weights, self._bias(channels)), shape, {**attributes, "activation": "none"}
+        )
+
     def depthwise(
         self,
         x: int,
@@ -252,8 +272,14 @@ def _random_operator(rng: random.Random, b: GraphBuilder, alive: list[int]) -> i
     dilation = (rng.randint(1, 2), 1)
     same = rng.random() < 0.7 or (kernel[0] - 1) * dilation[0] + 1 > height
     kind = rng.choice(
-        ("conv", "conv", "depthwise", "pool", "average", "add", "gate", "pad", "concat", "relu", "pointwise2")
-    )
+        ("conv", "conv", "depthwise", "pool", "average", "add", "gate", "pad", "concat", "relu", "pointwise2",
+         "grouped", "transposed")
+    )  # fmt: skip
+    if kind == "grouped" and b.dtype == "int8":
+        groups = rng.choice([g for g in range(1, depth + 1) if depth % g == 0])
+        return b.grouped(x, groups * rng.randint(1, 3), groups, kernel)
+    if kind == "transposed" and height * width <= 48:
+        return b.transposed(x, rng.randint(1, 4), (rng.randint(1, 3), rng.randint(1, 3)), (rng.randint(1, 2), 2))
     if kind == "conv":
         return b.conv(x, rng.randint(1, 6), kernel, stride, dilation, same, bias=rng.random() < 0.8)
     if kind == "pointwise2":

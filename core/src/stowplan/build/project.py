@@ -80,11 +80,12 @@ def _parsed(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        parsed: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except OSError as err:
         raise UsageError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
         raise UsageError(f"{path}: is no TOML: {' '.join(str(err).split())[:200]}") from err
+    return parsed
 
 
 def _jobs(path: Path, table: Mapping[str, Any]) -> Iterator[Job]:
