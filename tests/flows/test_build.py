@@ -151,13 +151,13 @@ def test_two_checkouts_share_everything_through_one_users_cache(bench: Bench, tm
 
 def test_a_fresh_user_in_another_folder_gets_everything_through_nginx(bench: Bench, tmp_path: Path) -> None:
     with nginx_server(tmp_path / "nginx") as url:
-        first = bench.done("build", "--json", STOWPLAN_REMOTE_CACHE=url).json
+        first = bench.done("build", "--json", STOWPLAN_REMOTE_CACHE=url, STOWPLAN_REMOTE_TIMEOUT="30").json
         assert {plan["status"] for plan in first["plans"]} == {"built"}
         (tmp_path / "second").mkdir()
         other = Bench(tmp_path / "second")
         for path in ("models/one.tflite", "models/two.tflite", "stowplan.toml"):
             other.model((bench.work / path).read_bytes(), path)
-        found = other.done("build", "--json", STOWPLAN_REMOTE_CACHE=url).json
+        found = other.done("build", "--json", STOWPLAN_REMOTE_CACHE=url, STOWPLAN_REMOTE_TIMEOUT="30").json
     assert [(plan["status"], plan["layer"]) for plan in found["plans"]] == [("restored", "remote")] * 3
     for path in (bench.work / "build").rglob("*.stow"):
         assert (other.work / path.relative_to(bench.work)).read_bytes() == path.read_bytes()

@@ -119,12 +119,13 @@ def remote(url: str, folder: Path, said: list[str] | None = None, **environment:
 
 def test_what_one_machine_stored_another_one_gets_through_nginx(nginx: str, tmp_path: Path) -> None:
     said: list[str] = []
-    first = remote(nginx, tmp_path / "a", said)
+    patient = {"STOWPLAN_REMOTE_TIMEOUT": "30"}  # this test is about bytes, on a machine that may be busy
+    first = remote(nginx, tmp_path / "a", said, **patient)
     assert first.get(entry(1).key) is None
     for number in range(5):
         assert first.put(entry(number, 50_000))
     first.finish()
-    second = Layered([Store(tmp_path / "b"), remote(nginx, tmp_path / "b", said)])
+    second = Layered([Store(tmp_path / "b"), remote(nginx, tmp_path / "b", said, **patient)])
     for number in range(5):
         found = second.get(entry(number, 50_000).key)
         assert found is not None
@@ -202,6 +203,15 @@ def test_a_server_that_is_not_there_costs_next_to_nothing(tmp_path: Path) -> Non
     cache.finish()
     assert time.monotonic() - start < 2
     assert said == [f"the remote cache http://127.0.0.1:{port}/x is left alone for 60 s: Connection refused"]
+
+
+def test_a_prompt_server_may_be_asked_any_number_of_times(peer: Peer, tmp_path: Path) -> None:
+    said: list[str] = []
+    cache = remote(peer.url, tmp_path, said, STOWPLAN_REMOTE_TIMEOUT="0.5")
+    start = time.monotonic()
+    while time.monotonic() - start < 1.5:
+        assert cache.get(entry(1).key) is None
+    assert said == []
 
 
 def test_uploads_do_not_hold_up_the_end(peer: Peer, tmp_path: Path) -> None:

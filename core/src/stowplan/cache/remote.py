@@ -22,6 +22,7 @@ from stowplan.errors import UsageError
 
 SECONDS = 1.5
 """All that waiting for a server may cost one process that gets nothing for it."""
+PROMPT_SECONDS = 0.1
 REST_SECONDS = 60
 MOST_BYTES = 512 * 1024**2
 RECORD = "stowplan-record.json"
@@ -157,8 +158,12 @@ class Remote:
         return found
 
     def _spend(self, start: float) -> None:
+        """Take what an answer without a result cost, unless it came at once: a healthy server may be asked for ever."""
+        seconds = time.monotonic() - start
+        if seconds < PROMPT_SECONDS:
+            return
         with self._lock:
-            self._left -= time.monotonic() - start
+            self._left -= seconds
         if self._left <= 0:
             self._give_up("it is too slow")
 
