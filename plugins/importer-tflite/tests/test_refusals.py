@@ -58,6 +58,32 @@ def unary(kind: str, *, dtypes: tuple[str, str] = ("int8", "int8"), scales: tupl
     return build
 
 
+def operands(kind: str, *extra: Any, **options: Any) -> Build:
+    """An operator on an image with further inputs that are constants."""
+
+    def build(model: ModelBuilder) -> int:
+        x = model.input("x", (1, 4, 4, 2), "int8", scale=0.5)
+        y = model.tensor("y", (1, 4, 4, 2), "int8", scale=0.5)
+        constants = [model.constant(f"c{i}", values) for i, values in enumerate(extra)]
+        model.operator(kind, [x, *constants], [y], **options)
+        return y
+
+    return build
+
+
+def parts(model: ModelBuilder) -> int:
+    x = model.input("x", (1, 4, 4, 3), "int8", scale=0.5)
+    outputs = [model.tensor(f"y{i}", (1, 4, 4, 1), "int8", scale=0.5) for i in range(2)]
+    model.operator("SPLIT", [model.constant("axis", np.array([3], np.int32)), x], outputs, num_splits=2)
+    return outputs[0]
+
+
+def all_known(model: ModelBuilder) -> int:
+    y = model.tensor("y", (1, 4), "float32")
+    model.operator("SOFTMAX", [model.constant("c", np.ones((1, 4), np.float32))], [y], beta=1.0)
+    return y
+
+
 def output_that_is_kept(model: ModelBuilder) -> int:
     x = model.input("x", (1, 4), "float32")
     kept, y = model.tensor("kept", (1, 4), "float32", is_variable=True), model.tensor("y", (1, 4), "float32")
@@ -151,6 +177,34 @@ CASES: list[tuple[str, Build]] = [
      unary("RESIZE_BILINEAR", extra=np.array([0, 4], np.int32))),
     ("repetitions (2, 2) of an input of shape 1x4x4x2", unary("TILE", extra=np.array([2, 2], np.int32))),
     ("an index outside the 1 elements of axis 0", unary("GATHER", extra=np.array([7], np.int32))),
+    ("a slice from (0, 0) of an input of shape 1x4x4x2",
+     operands("SLICE", np.array([0, 0], np.int32), np.array([1, 1], np.int32))),
+    ("a slice from (0, 3, 0, 0) of (1, 2, 4, 2) elements of an input of shape 1x4x4x2",
+     operands("SLICE", np.array([0, 3, 0, 0], np.int32), np.array([1, 2, 4, 2], np.int32))),
+    ("an ellipsis or a new axis in a slice",
+     operands("STRIDED_SLICE", *[np.array([0], np.int32)] * 2, np.array([1], np.int32), ellipsis_mask=1)),
+    ("an empty slice", operands("STRIDED_SLICE", *[np.array([2], np.int32)] * 2, np.array([1], np.int32))),
+    ("index 9 along axis 0 of 1 elements",
+     operands("STRIDED_SLICE", np.array([9], np.int32), np.array([10], np.int32), np.array([1], np.int32),
+              shrink_axis_mask=1)),
+    ("shape 1x4x4x2 cannot be broadcast to 1x4x4x3",
+     unary("BROADCAST_TO", extra=np.array([1, 4, 4, 3], np.int32))),
+    ("blocks of 2 of an input of shape 1x4x4x2",
+     unary("DEPTH_TO_SPACE", block_size=2, options="DepthToSpaceOptions")),
+    ("paddings 5 and 0 along an axis of 4 elements",
+     unary("MIRROR_PAD", extra=np.array([[0, 0], [5, 0], [0, 0], [0, 0]], np.int32), options="MirrorPadOptions")),
+    ("batch dimensions; gathering from one tensor would be supported",
+     unary("GATHER", extra=np.array([0], np.int32), batch_dims=1)),
+    ("axes (1,) of an input of shape 1x4x4x2", unary("SQUEEZE", squeeze_dims=[1])),
+    ("axis (7,) of an input of shape 1x4x4x2", unary("EXPAND_DIMS", extra=np.array([7], np.int32))),
+    ("2 equal parts along axis (3,) of an input of shape 1x4x4x3", parts),
+    ("all inputs are constants, which is not supported here; fold them before the export", all_known),
+    ("crops (0, 9, 0, 0) leave nothing of 1x4x4",
+     operands("BATCH_TO_SPACE_ND", np.array([1, 1], np.int32), np.array([[0, 9], [0, 0]], np.int32),
+              options="BatchToSpaceNDOptions")),
+    ("blocks of (3, 3) of an input of shape 1x4x4x2",
+     operands("SPACE_TO_BATCH_ND", np.array([3, 3], np.int32), np.array([[0, 0], [0, 0]], np.int32),
+              options="SpaceToBatchNDOptions")),
     ("int8 activations; float32 would be supported",
      unary("PRELU", extra=np.ones((1, 4, 4, 2), np.int8))),
 ]  # fmt: skip
