@@ -221,3 +221,51 @@ def test_what_has_no_kernel_is_refused_with_the_reason(
     kind: str, tensors: list[Any], attributes: dict[str, Attribute], why: str
 ) -> None:
     assert why in refusal(kind, tensors, **attributes)
+
+
+FLOATS = activation((2, 4), "float32")
+COUNTS = activation((2, 4), "int32")
+BOOLS = activation((2, 4), "bool")
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensors", "attributes", "why"),
+    [
+        ("rearrange", [MATRIX, MATRIX], {"sizes": (2, 4), "strides": (4, 1), "offset": 1}, "does not make [2, 4]"),
+        ("rearrange", [MATRIX, FLOATS], {"sizes": (2, 4), "strides": (4, 1), "offset": 0}, "differ in type"),
+        ("gather", [FLOATS, FLOATS, FLOATS], {"axis": 0}, "by float32 indices"),
+        ("gather", [FLOATS, COUNTS, FLOATS], {"axis": 0}, "instead of [2, 4, 4]"),
+        ("select", [FLOATS, FLOATS, FLOATS, FLOATS], {}, "a choice by a bool tensor"),
+        ("select", [BOOLS, activation((3, 4), "float32"), FLOATS, FLOATS], {}, "cannot be broadcast"),
+        ("pad_with", [activation((4,), "int64"), activation((5,), "int64")],
+         {"before": (1,), "after": (0,), "value": 3}, "padding int64 with 3"),
+        ("cast", [activation((2, 4), "float16"), FLOATS], {}, "from float16 to float32"),
+        ("logical_not", [MATRIX, MATRIX], {}, "of bool only"),
+        ("hard_swish", [MATRIX, activation((2, 4), q=quantization(1e-9))], {}, "too small beside"),
+        ("sign", [MATRIX, MATRIX], {}, "sign of int8"),
+        ("div", [MATRIX, MATRIX, MATRIX], {"activation": "none"}, "div of int8"),
+        ("less", [MATRIX, FLOATS, BOOLS], {}, "int8 with float32 to bool"),
+        ("less", [MATRIX, activation((2, 4), q=quantization(0.1)), BOOLS], {}, "quantized differently"),
+        ("reduce", [MATRIX, activation((2,))], {"function": "sum", "axes": (1,)}, "sum of int8"),
+        ("reduce", [COUNTS, activation((2,), "int32")], {"function": "mean", "axes": (1,)}, "mean of int32"),
+        ("reduce", [FLOATS, FLOATS], {"function": "sum", "axes": (1,)}, "its output has shape [2, 4]"),
+        ("reduce", [FLOATS, FLOATS], {"function": "median", "axes": (1,)}, "median of [2, 4]"),
+        ("arg_max", [FLOATS, activation((2,))], {}, "from float32 to int8"),
+        ("arg_max", [FLOATS, COUNTS], {}, "does not make [2, 4]"),
+        ("log_softmax", [MATRIX, MATRIX], {}, "supported are float32"),
+        ("resize_bilinear", [IMAGE, activation((1, 8, 8, 3))],
+         {"align_corners": False, "half_pixel_centers": False}, "does not make [1, 8, 8, 3]"),
+        ("batch_matmul", [MATRIX, MATRIX, MATRIX], {"adjoint_x": False, "adjoint_y": True}, "supported in float32"),
+        ("batch_matmul", [FLOATS, FLOATS, FLOATS], {"adjoint_x": False, "adjoint_y": False}, "does not make"),
+        ("bitcast", [MATRIX, FLOATS], {}, "differ in size"),
+        ("softmax", [activation((2, 4), "int16", quantization()), activation((2, 4), "int16", quantization())],
+         {"beta": 1.0}, "scale 1/32768"),
+        ("svdf_state", [MATRIX, weights((3, 5), bytes(15)), MATRIX, MATRIX], {"memory": 2}, "for an input of shape"),
+        ("svdf_output", [MATRIX, weights((4, 2), bytes(8)), MATRIX], {"rank": 3}, "of rank 3"),
+        ("lstm", [MATRIX] * 16, {"clip": 0.0}, "with states of shape"),
+    ],
+)  # fmt: skip
+def test_wider_operators_are_refused_with_the_reason(
+    kind: str, tensors: list[Any], attributes: dict[str, Attribute], why: str
+) -> None:
+    assert why in refusal(kind, tensors, **attributes)
