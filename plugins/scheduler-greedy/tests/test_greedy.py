@@ -40,7 +40,7 @@ def test_the_arena_is_what_tflite_micro_allocates(file: str, measured: int) -> N
 
 
 HIGHER = {"vww-person/cfu_hps_2022_89ops.tflite": 256224}
-"""Where ours is higher: a model that was cut into bands by hand. Which of many equal sizes comes first differs there."""
+"""Where ours is higher: a model cut into bands by hand. Which of many equal sizes comes first differs there."""
 
 
 @needs_models

@@ -38,6 +38,8 @@ def verdict(facts: Facts) -> str:
         return "no budget given; memory figures only"
     budget = f"{format_size(facts.fast_budget_bytes)} fast memory"
     if not _fast_fits(facts):
+        if facts.cause.startswith("fits "):  # the fast memory is enough, the slow one is not
+            return facts.cause
         # The cause begins with what happened; what it takes is for the error's line.
         return f"does not fit {budget}" + (f": {facts.cause.partition(': ')[0]}" if facts.cause else "")
     line = f"fits {budget}, {count(facts.stages, 'stage')}, {facts.tiled} tiled"
