@@ -443,3 +443,29 @@ def test_a_damaged_entry_is_shown_by_verify_and_refused_by_explain(bench: Bench)
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "is damaged (" in outcome.err
     assert f"cache entry {key[:12]}... was damaged" in bench.done("cache", "verify").out
+
+
+def test_a_file_beside_the_model_that_holds_a_part_of_it_is_an_input(bench: Bench) -> None:
+    """An importer for `.acm` files, which name a .tflite file beside them."""
+    bench.install()
+    (bench.site / "acme_plugin" / "__init__.py").write_text(
+        "from pathlib import Path\nfrom stowplan.flow.model import Model\nfrom stowplan.plugins.hooks import hook\n"
+        "def weights(model):\n    return model.path.with_name(model.data.decode().strip())\n"
+        "class Importer:\n    name, summary, suffixes = 'acme', 'made for a test', ('.acm',)\n"
+        "    def sniff(self, data):\n        return True\n"
+        "    def external_files(self, model):\n        return [weights(model)]\n"
+        "    def describe(self, model):\n        raise NotImplementedError\n"
+        "    def load(self, model, shapes):\n"
+        "        from stowplan_importer_tflite import TfliteImporter\n"
+        "        return TfliteImporter().load(Model.read(weights(model)), shapes)\n"
+        "@hook\ndef stowplan_importers():\n    return [Importer()]\n"
+    )
+    bench.model(b"m.tflite\n", "m.acm")
+    command = ("compile", "m.acm", "-m", "4K", "-o", "m.stow", "--json")
+    assert bench.done(*command).status == "miss"
+    assert bench.done(*command).status in ("hit", "unchanged")
+    bench.model(small_model(seed=4))
+    found = bench.done(*command, "--depfile", "m.d").json
+    assert (found["cache"]["status"], len(found["reasons"])) == ("miss", 1)
+    assert found["reasons"][0].startswith("source.external.m.tflite: ")
+    assert "m.tflite" in (bench.work / "m.d").read_text()

@@ -140,10 +140,15 @@ def usable(entry: Entry | None) -> Entry | None:
     return entry
 
 
+def may_have_external(path: Path, plugins: Host) -> bool:
+    """Say whether some importer of this kind of file knows models that lie in several files."""
+    suffix = path.suffix.lower()
+    return any(offer.external and suffix in offer.suffixes for _, offer in plugins.offered("importer"))
+
+
 def external_files(model: Model, plugins: Host) -> tuple[Path, ...]:
     """Return the files beside a model that hold a part of it, by importers that know such files."""
-    suffix = model.path.suffix.lower()
-    if not any(offer.external and suffix in offer.suffixes for _, offer in plugins.offered("importer")):
+    if not may_have_external(model.path, plugins):
         return ()
     importer: Any = plugins.importer_for(model)
     find = getattr(importer, "external_files", None)

@@ -10,7 +10,7 @@ from typing import Any
 from stowplan.build import keys
 from stowplan.build.artifact import PLAN, Artifact
 from stowplan.build.identity import Identities
-from stowplan.build.incremental import Question, ask, compile_incremental, usable
+from stowplan.build.incremental import Question, ask, compile_incremental, may_have_external, usable
 from stowplan.build.project import Job
 from stowplan.build.telemetry import Event, Recorder, Telemetry
 from stowplan.cache import subjects
@@ -71,7 +71,7 @@ class Workshop:
 
     def unchanged(self, job: Job) -> Outcome | None:
         """Return the outcome of a job with nothing to do, None for every other; reads no file that did not move."""
-        if self.terms.recache or self.terms.no_cache or any(o.external for _, o in self.host.offered("importer")):
+        if self.terms.recache or self.terms.no_cache or may_have_external(job.request.model_path, self.host):
             return None
         before = subjects.recall(self.store.folder, _subject(job))
         if before is None:
