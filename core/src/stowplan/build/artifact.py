@@ -21,6 +21,7 @@ PLAN = "plan.stow"
 class Artifact:
     """`cache` is hit or miss (or off), `layer` where a hit came from: memory, disk, remote, or graph.
 
+    It is "verified" where the plan was compiled again and came out equal.
     A hit of layer `graph` is another file with the same meaning: its schedule and proof were known. `metadata` is plain
     data: the facts of the report, diagnostics, what the first compilation cost. `plan` is there when it was just made.
     """

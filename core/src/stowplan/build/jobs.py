@@ -1,4 +1,4 @@
-"""Runs one job of a project: unchanged, restored, or compiled; never an exception, so that others can go on."""
+"""Runs one job of a project: unchanged, restored, compiled or verified; never an exception, so others go on."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ DIGESTS = "digests.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a job ended: unchanged (nothing written), restored (from a cache), built, failed, skipped, or waiting.
+    """How a job ended: unchanged (nothing written), restored (from a cache), built, verified, failed, skipped, waiting.
 
-    The last is of a dry run; then `message` is what would be done.
+    Verified is built again and equal to what the cache has. The last is of a dry run; then `message` is what would be
+    done.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Terms:
     """How jobs are to be run; plain data, so that it reaches other processes and machines."""
 
     recache: bool = False
+    verify: bool = False
     dry_run: bool = False
     no_cache: bool = False
     read_only: bool = False
@@ -71,7 +73,12 @@ class Workshop:
 
     def unchanged(self, job: Job) -> Outcome | None:
         """Return the outcome of a job with nothing to do, None for every other; reads no file that did not move."""
-        if self.terms.recache or self.terms.no_cache or may_have_external(job.request.model_path, self.host):
+        if (
+            self.terms.recache
+            or self.terms.verify
+            or self.terms.no_cache
+            or may_have_external(job.request.model_path, self.host)
+        ):
             return None
         before = subjects.recall(self.store.folder, _subject(job))
         if before is None:
@@ -142,21 +149,30 @@ class _Run:
     def _built(self, base: Outcome, question: Question, reasons: tuple[str, ...]) -> Outcome:
         self.job.output.parent.mkdir(parents=True, exist_ok=True)
         check_output(self.job.output, [self.job.request.model_path])
-        artifact = compile_incremental(
-            self.job.request,
-            self.cache,
-            plugins=self.host,
-            telemetry=self.telemetry,
-            recache=self.terms.recache,
-            model=question.model,
-            identities=self.identities,
-        )
+        artifact = self._compiled(question)
         write_file(self.job.output, artifact.data)
         if self.cache is not None and not self.terms.read_only:
             subjects.remember(self.store.folder, _subject(self.job), artifact.document, reasons)
         return replace(base, **self._ending(artifact, reasons))
 
+    def _compiled(self, question: Question) -> Artifact:
+        common: dict[str, Any] = {
+            "plugins": self.host,
+            "telemetry": self.telemetry,
+            "model": question.model,
+            "identities": self.identities,
+        }
+        if self.terms.verify and self.cache is not None:
+            from stowplan.build.reproduce import compile_verified
+
+            return compile_verified(self.job.request, self.cache, **common)
+        return compile_incremental(self.job.request, self.cache, recache=self.terms.recache, **common)
+
     def _ending(self, artifact: Artifact, reasons: tuple[str, ...]) -> dict[str, Any]:
+        if self.terms.verify:
+            same = f"{self.job.output.name} equals the cached one"
+            layer, diagnostics = artifact.layer, artifact.diagnostics
+            return {"status": artifact.cache, "layer": layer, "reasons": (same,), "diagnostics": diagnostics}
         hit = artifact.cache == "hit"
         return {
             "status": "restored" if hit else "built",

@@ -14,12 +14,19 @@ from stowplan.build.jobs import Outcome, Terms
 from stowplan.build.matrix import Executor, Processes, local_shop, run_all, worker_count
 from stowplan.build.project import Job, Project, find_project, read_project
 from stowplan.cache.files import Identity, identity
-from stowplan.cli.caching import add_cache, choose_folder, read_only
+from stowplan.cli.caching import add_cache, check_choice, choose_folder, read_only
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, safe
 from stowplan.errors import StowplanError, UsageError
 
-WORDS = {"built": "built", "restored": "reused", "unchanged": "unchanged", "failed": "failed", "waiting": "to do"}
+WORDS = {
+    "built": "built",
+    "restored": "reused",
+    "verified": "verified",
+    "unchanged": "unchanged",
+    "failed": "failed",
+    "waiting": "to do",
+}
 WATCH_SECONDS = 0.3
 Seen = dict[str, Identity | None]
 
@@ -49,8 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    if arguments.no_cache and arguments.recache:
-        raise UsageError("--no-cache and --recache: choose one (see stowplan build --help)")
+    check_choice(arguments, "build")
+    if arguments.verify and (arguments.dry_run or arguments.watch):
+        raise UsageError("--verify: goes with neither --dry-run nor --watch")
     if arguments.jobs is not None and not 1 <= arguments.jobs <= 1024:
         raise UsageError(f"-j {arguments.jobs}: write a number of processes from 1 to 1024")
     if arguments.watch and (arguments.json or arguments.dry_run):
@@ -69,6 +77,7 @@ def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, Seen]:
     seen |= {str(job.request.model_path): identity(job.request.model_path) for job in jobs}
     terms = Terms(
         recache=arguments.recache,
+        verify=arguments.verify,
         dry_run=arguments.dry_run,
         no_cache=arguments.no_cache,
         read_only=read_only(arguments),
@@ -151,7 +160,7 @@ def _row(outcome: Outcome, explain: bool) -> tuple[str, ...] | None:
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     """Return the last line: how many plans were built, reused, unchanged, and what that saved."""
     counts = Counter(outcome.status for outcome in outcomes)
-    order = ("built", "restored", "unchanged", "waiting", "failed", "skipped")
+    order = ("built", "restored", "verified", "unchanged", "waiting", "failed", "skipped")
     parts = [f"{counts[status]} {WORDS.get(status, status)}" for status in order if counts[status]]
     saved = sum(outcome.saved_ns for outcome in outcomes) / 1e9
     more = f", {saved:.1f} s of work saved" if saved >= 0.1 else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stowplan.cli.output import safe
+from stowplan.errors import UsageError
 
 if TYPE_CHECKING:
     from stowplan.cache.layers import Layer, Layered
@@ -20,7 +21,16 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cache")
     group.add_argument("--no-cache", action="store_true", help="neither look results up nor keep them")
     group.add_argument("--recache", action="store_true", help="build again and replace what the cache has")
+    group.add_argument("--verify", action="store_true", help="build again and compare with what the cache has")
     add_folder(group)
+
+
+def check_choice(arguments: argparse.Namespace, command: str) -> None:
+    """Raise `UsageError` for options of which only one can be had."""
+    chosen = [name for name in ("no_cache", "recache", "verify") if getattr(arguments, name)]
+    if len(chosen) > 1:
+        words = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
+        raise UsageError(f"{words}: choose one (see stowplan {command} --help)")
 
 
 def add_folder(parser: argparse._ActionsContainer) -> None:

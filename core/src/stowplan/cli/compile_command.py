@@ -15,13 +15,13 @@ from stowplan.build.artifact import Artifact
 from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
-from stowplan.cli.caching import add_cache, open_cache, open_store, read_only
+from stowplan.cli.caching import add_cache, check_choice, open_cache, open_store, read_only
 from stowplan.cli.options import add_model, add_plot, compressor, input_shapes
 from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit, UsageError
+from stowplan.errors import DoesNotFit
 from stowplan.units import parse_pools, parse_size
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = input_shapes(arguments.input_shape)
     plot: Path | None = arguments.plot
     check_outputs([output, *([plot] if plot else [])], [arguments.model])
-    if arguments.no_cache and arguments.recache:
-        raise UsageError("--no-cache and --recache: choose one (see stowplan compile --help)")
+    check_choice(arguments, "compile")
     store = open_store(arguments)
     request = CompileRequest(
         model_path=arguments.model,
@@ -93,12 +92,22 @@ def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Sto
     from stowplan.build.incremental import compile_incremental
 
     cache = None if arguments.no_cache else open_cache(store)
-    artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+    if arguments.verify and cache is not None:
+        artifact = _verified(request, cache, telemetry)
+    else:
+        artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
     if arguments.plot is not None and artifact.plan is None:
         artifact = _with_plan(request, cache, artifact, telemetry)
     if cache is not None:
         cache.finish()
     return artifact
+
+
+def _verified(request: CompileRequest, cache: Layered, telemetry: Telemetry) -> Artifact:
+    from stowplan.build.reproduce import compile_verified
+    from stowplan.plugins.host import host
+
+    return compile_verified(request, cache, plugins=host(), telemetry=telemetry)
 
 
 def _with_plan(request: CompileRequest, cache: Layered | None, artifact: Artifact, telemetry: Telemetry) -> Artifact:
@@ -198,6 +207,8 @@ def _report(
             if arguments.explain:
                 print("\n" + "\n".join(f"because {safe(reason)}" for reason in reasons))
             print(f"\n{last_line(facts, output)}")
+            if arguments.verify:
+                print(f"verified: {safe(output)} equals the cached one")
             if arguments.plot is not None:
                 print(f"wrote {safe(str(arguments.plot))}   memory map")
     return said.getvalue()

@@ -25,7 +25,7 @@ FOLDER = os.path.join("store", "v1", "warm")
 TOO_NEW_NS = 2_000_000_000
 WATCHED_VARIABLES = ("CC", "PATH", "PYTHONPATH")
 IGNORED_VARIABLES = ("STOWPLAN_REMOTE", "STOWPLAN_DEBUG")
-UNANSWERED = frozenset({"--no-cache", "--recache", "--explain", "--help", "-h"})
+UNANSWERED = frozenset({"--no-cache", "--recache", "--verify", "--explain", "--help", "-h"})
 WRITING = ("--trace", "--depfile", "--plot")
 STYLES = (b"\x1b[1m", b"\x1b[32m", b"\x1b[31m", b"\x1b[0m")
 
