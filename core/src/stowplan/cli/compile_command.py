@@ -179,7 +179,7 @@ def _remember(
     warned = "".join(f"Warning: {safe(line)}\n" for line in host().warnings)
     leave_note(
         arguments.words,
-        key=artifact.key,
+        document=artifact.document,
         saved_ns=artifact.metadata.get("cost_ns", 0),
         files=inputs.files,
         output=(output, sha256(artifact.data)),

@@ -2,7 +2,8 @@
 
 A successful `compile` leaves a note of what it read and wrote and what it said. The same command again, with the same
 tools (their files' sizes, times and inodes), model and output, says it again and is done. Files whose times are too new
-to be trusted, or moved, are compared by content; an output that is gone or another one is restored from the cache.
+to be trusted, or moved, are compared by content; an output that is gone or another one is restored from the cache. A
+second note answers the same command in another folder (`cli/elsewhere.py`).
 Whatever is odd about the note means: no answer, take the long way.
 """
 
@@ -18,7 +19,7 @@ from stowplan.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 HEAD = b"stowplan-warm 1 "
 FOLDER = os.path.join("store", "v1", "warm")
@@ -35,10 +36,14 @@ def answer(arguments: Sequence[str]) -> bool:
     folder = warm_folder(arguments)
     if not folder or not is_answerable(arguments):
         return False
+    return _answered(folder, note_name(arguments), arguments) or _answered(folder, shared_name(arguments), arguments)
+
+
+def _answered(folder: str, name: str, arguments: Sequence[str]) -> bool:
     try:
-        note = _read(os.path.join(folder, note_name(arguments)))
+        note = _read(os.path.join(folder, name)) if name else None
         return note is not None and _replay(note, folder, arguments)
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, LookupError):
         return False
 
 
@@ -61,12 +66,24 @@ def is_answerable(arguments: Sequence[str]) -> bool:
 
 def note_name(arguments: Sequence[str]) -> str:
     """Return the name of the note for a command in this folder, interpreter and environment."""
+    return _named([os.getcwd(), *sys.path], arguments)
+
+
+def shared_name(arguments: Sequence[str]) -> str:
+    """Return the name of the note for a command in whatever folder; empty where there is none."""
+    from stowplan.cli import elsewhere  # only where this folder has no note that holds
+
+    path = elsewhere.portable_path()
+    return "" if path is None else elsewhere.PREFIX + _named(path, arguments)
+
+
+def _named(path: Sequence[str], arguments: Sequence[str]) -> str:
     variables = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
         if name in WATCHED_VARIABLES or (name.startswith("STOWPLAN_") and not name.startswith(IGNORED_VARIABLES))
     ]
-    words = [VERSION, sys.version, sys.prefix, os.getcwd(), *sys.path, "", *variables, "", *arguments]
+    words = [VERSION, sys.version, sys.prefix, *path, "", *variables, "", *arguments]
     return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -108,37 +125,52 @@ def stamp(status: os.stat_result) -> bytes:
 
 
 def _replay(note: bytes, folder: str, arguments: Sequence[str]) -> bool:
-    lines, _, text = note.partition(b"\n\n")
-    now, output, key, saved = [], b"", b"", b"0"
-    for line in lines.split(b"\n"):
+    head, _, text = note.partition(b"\n\n")
+    store, files, fields = os.path.dirname(folder), [], {}
+    for line in head.split(b"\n"):
         word, _, rest = line.partition(b" ")
         if word == b"file":
-            line = _checked(line)
-            if not line:
-                return False
-        elif word == b"tools" and not _same_tools(folder, rest):
-            return False
-        elif word == b"key":
-            key, _, saved = rest.partition(b" ")
-        elif word == b"output":
-            output = rest
-            continue
-        now.append(line)
-    found = _checked(output)
-    unchanged = bool(found)
-    found = found or _restored(os.path.dirname(folder), output)
-    if not found:
+            files.append(line)
+        else:
+            fields[word] = rest
+    if not _same_tools(folder, fields[b"tools"]):
         return False
-    now.append(b"output " + found)
+    now = [_checked(line) for line in files]
+    output = _checked(fields[b"output"])
+    made_from = _made_from(store, fields)
+    if not all(now) or made_from is None:
+        return False
+    key, _, saved = fields[b"key"].partition(b" ")
+    unchanged = bool(output)
+    output = output or _restored(store, fields[b"output"], key)
+    if not output:
+        return False
     kept, wrote, complaints = _parts(text)
     sys.stdout.flush()
     _print(sys.stderr, complaints)
     _print(sys.stdout, paint(kept if unchanged else wrote, wants_colour()))
-    head = b"\n".join(now)
-    if head != lines:
-        _try(lambda: write_note(folder, note_name(arguments), sealed(head + b"\n\n" + text)))
+    lines = b"\n".join([b"key " + fields[b"key"], b"tools " + fields[b"tools"], *now, b"output " + output])
+    if lines != head:
+        _try(lambda: write_note(folder, note_name(arguments), sealed(lines + b"\n\n" + text)))
+    _try(lambda: _remember(store, *made_from))
     _try(lambda: _count(folder, key, saved))
     return True
+
+
+def _made_from(store: str, fields: Mapping[bytes, bytes]) -> tuple[str, bytes] | None:
+    """Return what is to be remembered of the output of a note for any folder; None when such a note does not do."""
+    if b"document" not in fields:
+        return "", b""
+    from stowplan.cli import elsewhere
+
+    if not elsewhere.is_unshadowed(fields[b"modules"]):
+        return None
+    return elsewhere.subject(store, fields[b"output"].split(b" ", 7)[7], fields[b"document"])
+
+
+def _remember(store: str, name: str, subject: bytes) -> None:
+    if subject:
+        write_note(os.path.join(store, "subjects"), name, subject)
 
 
 def _checked(line: bytes) -> bytes:
@@ -158,12 +190,19 @@ def _checked(line: bytes) -> bytes:
     return file_line(path, status, digest, now) if same else b""
 
 
-def _restored(store: str, line: bytes) -> bytes:
-    """Write an output again from the cache and return its line; empty when that cannot be done here."""
+def _restored(store: str, line: bytes, key: bytes) -> bytes:
+    """Write an output again from the cache and return its line; empty when that cannot be done here.
+
+    The key's record must still name these bytes: `--recache` may have replaced them, and `cache clear` forgotten them.
+    """
     digest, path = line.split(b" ", 7)[6:]
     name = digest.decode("ascii")
     if len(name) != 64 or (os.path.lexists(path) and not os.path.isfile(path)):
         return b""
+    answer_to = key.decode("ascii")
+    with open(os.path.join(store, "records", answer_to[:2], answer_to), "rb") as file:
+        if digest not in file.read():
+            return b""
     with open(os.path.join(store, "objects", name[:2], name), "rb") as file:
         data = file.read()
     if sha256(data).hexdigest() != name:

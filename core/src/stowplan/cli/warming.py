@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from stowplan.cache.files import identity, is_settled, make_private
-from stowplan.cli import warm
+from stowplan.cache.key import digest
+from stowplan.cli import elsewhere, warm
 from stowplan.plugins.discovery import search_path
 
 MOST_NOTES = 4000
@@ -19,11 +22,11 @@ MOST_NOTES = 4000
 def leave_note(
     arguments: Sequence[str],
     *,
-    key: str,
+    document: Mapping[str, Any],
     saved_ns: int,
     files: Mapping[Path, str],
     output: tuple[Path, str],
-    tools: Iterable[str],
+    tools: Collection[str],
     texts: Sequence[str],
 ) -> bool:
     """Write the note of a command that succeeded; say whether there is one now.
@@ -37,7 +40,7 @@ def leave_note(
     if not folder or listing is None:
         return False
     try:
-        lines = [_file(path, digest) for path, digest in files.items()]
+        lines = [_file(path, known) for path, known in files.items()]
         lines.append(b"output " + _file(*output))
         make_private(Path(folder))
         name = sha256(listing).hexdigest()
@@ -45,13 +48,34 @@ def leave_note(
             _forget_old(Path(folder))
             warm.write_note(folder, f"tools-{name}", listing)
         said = [text.encode("utf-8", "surrogateescape") for text in texts]
-        head = [b"key %s %d" % (key.encode(), saved_ns), b"tools " + name.encode(), *lines]
-        lengths = b" ".join(b"%d" % len(text) for text in said)
-        body = b"\n".join(head) + b"\n\n" + lengths + b"\n" + b"".join(said)
-        warm.write_note(folder, warm.note_name(arguments), warm.sealed(body))
+        text = b" ".join(b"%d" % len(part) for part in said) + b"\n" + b"".join(said)
+        head = [b"key %s %d" % (digest(document).encode(), saved_ns), b"tools " + name.encode()]
+        _write(folder, warm.note_name(arguments), [*head, *lines], text)
+        anywhere = warm.shared_name(arguments)
+        if anywhere:
+            about = [b"document " + _plain(document), b"modules " + elsewhere.modules(tools)]
+            _write(folder, anywhere, [*head, *about, *_portable(files, output)], text)
     except (OSError, ValueError):
         return False
     return True
+
+
+def _write(folder: str, name: str, head: list[bytes], text: bytes) -> None:
+    warm.write_note(folder, name, warm.sealed(b"\n".join(head) + b"\n\n" + text))
+
+
+def _plain(document: Mapping[str, Any]) -> bytes:
+    """Return a key document as `cache/subjects.py` writes it."""
+    return json.dumps(document, sort_keys=True).encode("ascii")
+
+
+def _portable(files: Mapping[Path, str], output: tuple[Path, str]) -> list[bytes]:
+    """Return the lines of files by the paths that were typed."""
+    lines = [
+        elsewhere.file_line(os.fsencode(path), path.stat().st_size, known.encode())
+        for path, known in (*files.items(), output)
+    ]
+    return [*lines[:-1], b"output " + lines[-1]]
 
 
 def _tools(paths: Iterable[str]) -> bytes | None:
