@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from stowplan.build.compilation import CompilationPlan
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.build.request import Step
 from stowplan.build.runtime import CompilationRuntime, toolchain_revision
+from stowplan.build.steps import steps_meta, warn_of_changed_code
 from stowplan.cache import subjects
 from stowplan.cache.layers import Layered, Memory
 from stowplan.cache.store import Store
@@ -266,6 +270,36 @@ def test_a_steps_version_is_its_identity_and_its_code_is_not() -> None:
     assert plans[0].identity == plans[1].identity
     assert plans[0].identity != plans[2].identity
     assert "same" not in str(plans[0].declaration())
+
+
+def test_a_step_whose_code_changed_under_the_same_version_is_warned_of(runtime) -> None:
+    def renaming(name: str) -> Any:
+        code = f"def step(graph):\n    pick = lambda a: a in {{'{name}', 'x', 'y'}}\n    return graph\n"
+        space: dict[str, Any] = {}
+        exec(code, space)
+        return space["step"]
+
+    def compiled(run: Any, version: str = "1") -> Artifact:
+        return runtime.compile(small_model(), CompilationPlan(memory="4K", steps=(("rename", version, run),)))
+
+    assert compiled(renaming("a")).cache == "miss"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(renaming("a")).cache == "hit", "the same code from another place"
+        assert compiled(renaming("b"), "2").cache == "miss", "a new version is what is asked for"
+    with pytest.warns(UserWarning, match="^step rename: its code changed and its version is still 1: ") as said:
+        assert compiled(renaming("b")).cache == "hit"
+    assert len(said) == 1
+
+
+def test_a_step_without_byte_code_and_a_forged_entry_are_not_warned_of() -> None:
+    step = Step(name="s", version="1", run=partial(same))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert steps_meta([step])["steps"]["code"] == {}
+        own = Step(name="s", version="1", run=same)
+        for meta in ({}, {"steps": 3}, {"steps": {"python": sys.version, "code": 3}}, {"steps": {"python": "2.7"}}):
+            warn_of_changed_code(meta, [step, own])
 
 
 def test_a_step_is_run_and_its_graph_is_what_is_compiled(runtime) -> None:

@@ -20,6 +20,7 @@ from stowplan.build.artifact import PLAN, Artifact
 from stowplan.build.codec import facts_document, numbering, runs_document, runs_of, schedule_document, schedule_of
 from stowplan.build.identity import Identities
 from stowplan.build.request import CompileRequest
+from stowplan.build.steps import steps_meta, warn_of_changed_code
 from stowplan.build.telemetry import Telemetry
 from stowplan.cache import key as cachekey
 from stowplan.cache.digests import file_digest
@@ -171,7 +172,8 @@ class _Build:
         with self.telemetry.span("compile", key=self.question.key), _diagnostics() as said:
             result = self._compiled()
         facts = facts_document(result.facts)
-        meta = {"facts": facts, "diagnostics": said, "cost_ns": time.monotonic_ns() - start, "made_ns": time.time_ns()}
+        cost_ns, steps = time.monotonic_ns() - start, steps_meta(self.question.request.steps)
+        meta = {"facts": facts, "diagnostics": said, "cost_ns": cost_ns, "made_ns": time.time_ns(), **steps}
         entry = Entry(document=self.question.document, files={PLAN: result.data}, meta=meta)
         if self._tools_changed():
             self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
@@ -253,6 +255,8 @@ class _Build:
 
 def _hit(entry: Entry, question: Question, telemetry: Telemetry) -> Artifact:
     telemetry.event("hit", key=question.key, model=question.model.name, layer=entry.layer)
+    if question.request.steps:
+        warn_of_changed_code(entry.meta, question.request.steps)
     return _artifact(entry, question.key, "hit", entry.layer, telemetry)
 
 
