@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -34,13 +35,12 @@ def nginx_server(root: Path) -> Iterator[str]:
     if program is None:
         pytest.skip("needs nginx (nginx-light will do)")
     (root / "data").mkdir(parents=True)
-    for folder in (root, *root.parents[:3]):
-        folder.chmod(0o755)  # nginx's workers may be another user
-    (root / "data").chmod(0o777)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    (root / "conf").write_text(NGINX.format(root=root, port=port))
+    # Started by root, its workers would be somebody who may not enter a test's folders.
+    user = "user root;" if os.name == "posix" and os.getuid() == 0 else ""
+    (root / "conf").write_text(user + NGINX.format(root=root, port=port))
     process = subprocess.Popen([program, "-c", str(root / "conf"), "-p", str(root)], stderr=subprocess.DEVNULL)
     try:
         _wait_for(port)
