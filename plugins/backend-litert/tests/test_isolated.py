@@ -180,7 +180,7 @@ def test_the_process_ends_when_its_parent_dies(digits: Path) -> None:
 
 
 def run_many(model: Isolated, cancel: Cancellation | None = None) -> None:
-    for _ in range(100):
+    for _ in range(5_000):
         model.run([bytes(model.io_sizes()[0][0])], cancel=cancel)
 
 

@@ -93,7 +93,7 @@ def test_a_plugin_that_no_longer_offers_what_the_index_says_is_an_error_in_one_l
     times = path.stat()
     path.write_text(scheduler_source("two"))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)  # Python looks at no more than size and time either
+    shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)  # its byte code would be taken for current as well
     done = site.ask("h.schedulers()['one']")
     assert 'PluginError: one-plugin 1.0 no longer offers the scheduler "one"' in done.err
 

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from stowplan.build.identity import Identities
+from stowplan.build.passes import pads
 from stowplan.build.request import CompileRequest
 from stowplan.cache.key import FORMAT
 from stowplan.errors import UsageError
 
 SCHEMA_VERSION = 1
 """Goes up when graphs or canonical operators mean something else than before."""
-BUILTIN_STEPS = ("import", "schedule", "verify", "lower", "pack", "prove", "serialize")
+BUILTIN_STEPS = ("import", f"{pads.NAME} {pads.VERSION}", "schedule", "verify", "lower", "pack", "prove", "serialize")
 
 
 def plan_document(

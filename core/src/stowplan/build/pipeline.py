@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stowplan.build import survey
 from stowplan.build.facts import Facts
+from stowplan.build.passes import pads
 from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
@@ -48,6 +49,8 @@ class Proven:
     runs: tuple[Metrics, ...] = ()
 
 
+BUILTIN_PASSES = (Step(name=pads.NAME, version=pads.VERSION, run=pads.fold_pads),)
+"""What is done to every graph before it is scheduled; the report's rivals see it as it was imported."""
 STEPS = 3
 """Runs in a row in which a model that keeps state is proven."""
 
@@ -70,10 +73,11 @@ class Session:
         importer = self.host.importer_for(self.model)
         with self.telemetry.span("parse", model=self.model.name, size_bytes=self.model.size_bytes):
             graph = importer.load(self.model, request.input_shapes)
-        self.graph = self._passed(graph, request.steps)
+        imported = self._passed(graph, request.steps)
+        self.graph = self._passed(imported, BUILTIN_PASSES)
         self.streamed = streamed_inputs(self.graph, request.stream_inputs)
         self.lowering = Lowering(self.graph)
-        self.facts = survey.model_facts(self.model, self.graph, request.target, self.host)
+        self.facts = survey.model_facts(self.model, imported, request.target, self.host)
         self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
         self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
 

@@ -33,6 +33,27 @@ static inline const uint8_t *stow_binary_row(const stow_call *call, uint32_t ope
     return stow_row(&rows, unit / height * strides.image + unit % height * strides.row);
 }
 
+/* The result of one element of either operand; the compiler copies it into the loops below. */
+typedef int8_t (*stow_binary_one_s8)(const int32_t *params, int32_t a, int32_t b);
+
+static inline void stow_binary_s8(const stow_call *call, stow_binary_one_s8 one)
+{
+    const stow_rows result = stow_result(call);
+    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
+    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
+    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
+        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
+        int8_t *out = (int8_t *)stow_row(&result, unit);
+        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
+            for (size_t c = 0; c < channels; c++) {
+                out[c] = one(call->params, a[c * by_a.channel], b[c * by_b.channel]);
+            }
+        }
+    }
+}
+
 static inline int stow_is_broadcast(const stow_facts *facts, uint32_t operand, int64_t element_bytes)
 {
     const int32_t *params = facts->params;

@@ -236,20 +236,7 @@ static int8_t stow_sub_one_s8(const int32_t *params, int32_t a, int32_t b)
 
 STOW_API void stow_sub_s8_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
-        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                out[c] = stow_sub_one_s8(call->params, a[c * by_a.channel], b[c * by_b.channel]);
-            }
-        }
-    }
+    stow_binary_s8(call, stow_sub_one_s8);
 }
 
 STOW_API int stow_sub_s8_check(const stow_facts *facts)
@@ -263,24 +250,15 @@ STOW_API int stow_sub_s8_check(const stow_facts *facts)
 
 #if STOW_WITH_EXTREME_S8
 
+static int8_t stow_extreme_one_s8(const int32_t *params, int32_t a, int32_t b)
+{
+    const int largest = params[STOW_EXTREME_S8_LARGEST] != 0;
+    return (int8_t)((a > b) == largest ? a : b);
+}
+
 STOW_API void stow_extreme_s8_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    const int largest = call->params[STOW_EXTREME_S8_LARGEST] != 0;
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
-        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                const int8_t x = a[c * by_a.channel], y = b[c * by_b.channel];
-                out[c] = (x > y) == largest ? x : y;
-            }
-        }
-    }
+    stow_binary_s8(call, stow_extreme_one_s8);
 }
 
 STOW_API int stow_extreme_s8_check(const stow_facts *facts)

@@ -20,20 +20,7 @@ static int8_t stow_add_one_s8(const int32_t *params, int32_t a, int32_t b)
 
 STOW_API void stow_add_s8_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
-        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                out[c] = stow_add_one_s8(call->params, a[c * by_a.channel], b[c * by_b.channel]);
-            }
-        }
-    }
+    stow_binary_s8(call, stow_add_one_s8);
 }
 
 STOW_API int stow_add_s8_check(const stow_facts *facts)
@@ -57,20 +44,7 @@ static int8_t stow_mul_one_s8(const int32_t *params, int32_t a, int32_t b)
 
 STOW_API void stow_mul_s8_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_MUL_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_MUL_S8_CHANNELS];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
-        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                out[c] = stow_mul_one_s8(call->params, a[c * by_a.channel], b[c * by_b.channel]);
-            }
-        }
-    }
+    stow_binary_s8(call, stow_mul_one_s8);
 }
 
 STOW_API int stow_mul_s8_check(const stow_facts *facts)
