@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, file in STANDARD.items():
             common = ["compile", str(MODELS / file), "-m", "64K", "-m", "1M", "-o", f"{folder}/{name}"]
-            ours = [sys.executable, "-m", "stowplan", *common]
+            ours = [sys.executable, "-m", "stowplan", *common, "--no-cache"]
             process(ours)  # builds the host library, if this is the first run on the machine
             costs = in_turn(
                 {"stowplan": partial(process, ours), "tigris": partial(process, [tigris, *common])},
