@@ -109,6 +109,23 @@ def compile_incremental(
         return _Build(question, cache, plugins, telemetry, recache).artifact()
 
 
+def compile_uncached(request: CompileRequest, telemetry: Telemetry, plugins: Host | None = None) -> Artifact:
+    """Compile a model with nothing looked up and nothing kept. Raises what `compile_model` raises.
+
+    No key is made: to find out who takes part costs a third of a small model's compilation. So the artifact has none.
+    """
+    from stowplan.build.causes import compile_explaining
+    from stowplan.build.pipeline import Session
+
+    plugins = plugins or host()
+    _check_plugins(request, plugins)
+    with telemetry.span("compile", model=request.model_path.name), _diagnostics() as said:
+        result = compile_explaining(Session(request, plugins, telemetry=telemetry))
+    meta = {"facts": facts_document(result.facts), "diagnostics": said}
+    entry = Entry(document={}, files={PLAN: result.data}, meta=meta)
+    return replace(_artifact(entry, "", "off", "", telemetry), plan=result.plan)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """Every file a build depends on: the model with what lies beside it, by SHA-256, and the tools' files and folders.

@@ -89,17 +89,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry) -> Artifact:
-    from stowplan.build.incremental import compile_incremental
+    from stowplan.build.incremental import compile_incremental, compile_uncached
 
-    cache = None if arguments.no_cache else open_cache(store)
-    if arguments.verify and cache is not None:
+    if arguments.no_cache:
+        return compile_uncached(request, telemetry)
+    cache = open_cache(store)
+    if arguments.verify:
         artifact = _verified(request, cache, telemetry)
     else:
         artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
     if arguments.plot is not None and artifact.plan is None:
         artifact = _with_plan(request, cache, artifact, telemetry)
-    if cache is not None:
-        cache.finish()
+    cache.finish()
     return artifact
 
 
@@ -110,11 +111,11 @@ def _verified(request: CompileRequest, cache: Layered, telemetry: Telemetry) -> 
     return compile_verified(request, cache, plugins=host(), telemetry=telemetry)
 
 
-def _with_plan(request: CompileRequest, cache: Layered | None, artifact: Artifact, telemetry: Telemetry) -> Artifact:
+def _with_plan(request: CompileRequest, cache: Layered, artifact: Artifact, telemetry: Telemetry) -> Artifact:
     """Return an artifact that holds its plan in memory: from the schedule in the cache, else compiled anew."""
     from stowplan.build.incremental import compile_incremental, plan_again
 
-    plan = None if cache is None else plan_again(request, cache, artifact)
+    plan = plan_again(request, cache, artifact)
     if plan is None:
         return compile_incremental(request, cache, telemetry=telemetry, recache=True)
     return replace(artifact, plan=plan)
