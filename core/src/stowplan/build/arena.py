@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from stowplan.build.codec import facts_of
 from stowplan.build.facts import Facts
 from stowplan.cache.key import Document
+from stowplan.nouns import dataclass
 
 if TYPE_CHECKING:
     from stowplan.flow.plan import Plan

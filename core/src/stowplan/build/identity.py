@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from stowplan.build.request import CompileRequest
 from stowplan.cache.digests import Digests
 from stowplan.cache.directory import cache_directory
 from stowplan.cache.files import Identity, identity
+from stowplan.nouns import dataclass
 from stowplan.plugins.host import Host
 from stowplan.plugins.index import Plugin
 from stowplan.version import VERSION

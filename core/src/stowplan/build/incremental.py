@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from stowplan.cache.files import sha256
 from stowplan.cache.layers import Layer, Layered
 from stowplan.errors import InternalFault, UsageError
 from stowplan.flow.model import Model
+from stowplan.nouns import dataclass
 from stowplan.plugins.host import Host, host
 
 if TYPE_CHECKING:

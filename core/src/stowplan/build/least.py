@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stowplan.build.pipeline import POOL_NAMES, Session
 from stowplan.build.planning import PlanOptions, plan_uncompressed
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import Pool, Target
+from stowplan.nouns import dataclass
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.kinds import Metrics, ScheduleOptions
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from stowplan.build.memory_map import MapBox, MemoryMap, Peak, PoolMap, memory_map
 from stowplan.build.svg import (
@@ -19,6 +18,7 @@ from stowplan.build.svg import (
     width_of,
 )
 from stowplan.flow.plan import Plan
+from stowplan.nouns import dataclass
 from stowplan.units import format_size
 
 _WIDTH, _LEFT, _RIGHT = 1200, 96, 150

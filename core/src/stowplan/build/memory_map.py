@@ -7,12 +7,12 @@ reads it, model inputs from the start unless they are streamed, model outputs to
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from stowplan.build.reads import byte_ranges
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule
 from stowplan.flow.target import FAST
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ both counted in row-major order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from stowplan.flow.graph import Operator
+from stowplan.nouns import dataclass
 
 MOVES = frozenset({"rearrange", "sample"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
@@ -12,6 +11,7 @@ from stowplan.build.least import UNLIMITED, Asker
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import FAST, SLOW
+from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import Metrics
 
 BUDGETS = 16

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stowplan.build.request import CompileRequest
 from stowplan.build.schema import problems, project_schema
 from stowplan.errors import UsageError
+from stowplan.nouns import dataclass
 from stowplan.units import parse_pools, parse_shape, parse_size
 
 NAMES = ("stowplan.toml", "pyproject.toml")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stowplan.flow.target import Pool, Target
+from stowplan.nouns import dataclass
 
 if TYPE_CHECKING:
     from stowplan.flow.graph import Graph

@@ -8,7 +8,6 @@ elements. A reshape that its readers can follow costs nothing: its output is a *
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -17,6 +16,7 @@ from stowplan.errors import UnsupportedError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import ABSENT, Graph, Operator
 from stowplan.flow.operators import BINARY, UNARY
+from stowplan.nouns import dataclass
 
 WINDOWED = frozenset({"conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d"})
 POINTWISE = UNARY | {"quantize", "dequantize", "cast", "copy"}

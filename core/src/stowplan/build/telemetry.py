@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from stowplan.nouns import dataclass
 
 Observer = Callable[[str, Mapping[str, Any]], object]
 

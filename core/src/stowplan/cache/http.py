@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from stowplan.errors import UsageError
+from stowplan.nouns import dataclass
 
 CHUNK_BYTES = 256 * 1024
 Result = TypeVar("Result")

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from stowplan.cache.files import is_digest
+from stowplan.nouns import dataclass
 
 NAME = "journal"
 KINDS = ("hit", "store", "remove", "miss", "warm", "remote", "failure")

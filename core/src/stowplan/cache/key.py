@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stowplan.errors import UsageError
+from stowplan.nouns import dataclass
 
 FORMAT = 1
 """Goes up when the same inputs get another document; entries of other formats are never looked up."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stowplan.cache.files import sha256, walk, write_durably
 from stowplan.cache.key import Difference, Document, differences, digest
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +15,7 @@ from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
+from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import (
     Accelerated,
     Acceleration,

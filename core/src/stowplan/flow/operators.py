@@ -9,7 +9,8 @@ Integer semantics are those of TFLite Micro's reference kernels (double rounding
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from stowplan.nouns import dataclass
 
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 

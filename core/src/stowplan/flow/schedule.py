@@ -9,9 +9,8 @@ Everything else (rings, in place, stages, spills) is an order of firings plus an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stowplan.flow.target import Target
+from stowplan.nouns import dataclass
 
 NONE = -1
 """No buffer: an input that is a constant or absent, or a node without an accumulator."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
+
+from stowplan.nouns import dataclass
 
 FAST, SLOW = 0, 1
 """Indices of the two pools everywhere: kernels read and write the fast one; the slow one holds what is spilled."""

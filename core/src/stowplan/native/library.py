@@ -6,13 +6,13 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stowplan.cache.directory import cache_directory
 from stowplan.errors import RuntimeFailure
 from stowplan.native.toolchain import Compiler, find_compiler, flags, library_suffix
+from stowplan.nouns import dataclass
 
 if TYPE_CHECKING:
     import ctypes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from stowplan.errors import RuntimeFailure
+from stowplan.nouns import dataclass
 
 FLAGS = ("-std=c11", "-O2", "-shared")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from stowplan.nouns import dataclass
 
 MAGIC = b"STOW"
 VERSION_MAJOR = 1

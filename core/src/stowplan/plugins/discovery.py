@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stowplan.nouns import dataclass
 from stowplan.plugins.hooks import PROJECT
 from stowplan.plugins.known import BUNDLED, distribution
 

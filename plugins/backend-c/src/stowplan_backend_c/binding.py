@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import lru_cache
 
+from stowplan.nouns import dataclass
 from stowplan_backend_c.library import LIBRARY
 
 _POINTER = ctypes.c_void_p

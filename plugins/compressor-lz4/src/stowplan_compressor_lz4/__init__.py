@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stowplan.nouns import dataclass
 from stowplan.plugins.hooks import hook
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ life are inclusive. Kernel scratch buffers are not counted: they are the rival's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stowplan.build.arena import Box, live_peak
 from stowplan.build.rows import Layout
 from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import ABSENT, Graph
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
 from stowplan.flow.target import Target
+from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan.units import format_size
 

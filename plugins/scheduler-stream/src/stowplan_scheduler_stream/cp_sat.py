@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stowplan.build.arena import Box, Placement, live_peak
 from stowplan.errors import UsageError
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True)

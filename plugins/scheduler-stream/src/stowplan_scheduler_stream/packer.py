@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from stowplan.build.arena import Box, Placement
 from stowplan.errors import InternalFault, RuntimeFailure
+from stowplan.nouns import dataclass
 
 MEMBERS = ("greedy", "hint", "ejection", "valley")
 """Who can find a placement, in the order of the PACK_ constants of native/pack.h."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from stowplan.build.arena import Box, Placement, live_peak, place
+from stowplan.nouns import dataclass
 from stowplan_scheduler_stream.native import packer
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import RegionOrder, Span

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stowplan.nouns import dataclass
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network, constants_in
 from stowplan_scheduler_stream.packing import pack_region

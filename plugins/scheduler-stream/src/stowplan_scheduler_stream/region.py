@@ -7,9 +7,9 @@ that leave are spilled row by row, unless they are *resident*: then they are in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from stowplan.nouns import dataclass
 from stowplan_scheduler_stream.network import Crossing, Network, Read
 
 RELOAD, SPILL, RECEIVE = -1, -2, -3

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stowplan.build.rows import Form
+from stowplan.nouns import dataclass
 
 ParamValue = int | float | bytes | None
 

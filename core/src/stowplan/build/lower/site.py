@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stowplan.build.lower.nodes import Operand
 from stowplan.build.rows import Form, Layout, default_form
 from stowplan.errors import UnsupportedError
 from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import ABSENT, Graph, Operator, Quantization, Tensor
+from stowplan.nouns import dataclass
 
 
 @dataclass(frozen=True)
