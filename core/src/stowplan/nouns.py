@@ -45,6 +45,7 @@ def _made(cls: type[Any], frozen: bool, kw_only: bool) -> type[Any]:
             shown.remove(name)
     post = getattr(cls, "__post_init__", None)
     positional = () if kw_only else names
+    accepted = frozenset(names)
 
     def start(self: Any, *values: Any, **named: Any) -> None:
         own = self.__dict__
@@ -52,7 +53,7 @@ def _made(cls: type[Any], frozen: bool, kw_only: bool) -> type[Any]:
             raise TypeError(f"{cls.__name__}() takes {len(positional)} positional arguments, {len(values)} were given")
         own.update(zip(positional, values, strict=False))
         for name, value in named.items():
-            if name in own or name not in annotations:
+            if name in own or name not in accepted:
                 raise TypeError(f"{cls.__name__}() got an unexpected or repeated argument {name!r}")
             own[name] = value
         if len(own) != len(names):

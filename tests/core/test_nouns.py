@@ -1,0 +1,107 @@
+"""Our dataclasses behave like the standard ones in everything the project uses of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any, ClassVar
+
+import pytest
+
+from stowplan.nouns import dataclass as ours
+
+DECORATORS = [ours, dataclasses.dataclass]
+
+
+def point(decorator: Callable[..., Any], **options: bool) -> Any:
+    @decorator(**options)
+    class Point:
+        x: int
+        y: int = 2
+        names: list[str] = field(default_factory=list)
+        hidden: int = field(default=0, repr=False, compare=False)
+        shared: ClassVar[int] = 7
+
+        @property
+        def total(self) -> int:
+            return self.x + self.y
+
+    return Point
+
+
+@ours(frozen=True, kw_only=True)
+class Kept:
+    value: int
+    names: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_defaults_factories_equality_and_text(decorator: Callable[..., Any]) -> None:
+    made = point(decorator, frozen=True, kw_only=True)
+    a, b = made(x=1), made(x=1, hidden=5)
+    assert (a.y, a.names, a.hidden, a.total, made.shared) == (2, [], 0, 3, 7)
+    assert a == b
+    assert a != made(x=2)
+    assert a.names is not made(x=1).names
+    assert repr(a).endswith("Point(x=1, y=2, names=[])")
+    assert a != (1, 2, [])
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_wrong_arguments_are_type_errors(decorator: Callable[..., Any]) -> None:
+    keywords, positions = point(decorator, kw_only=True), point(decorator)
+    for call in (
+        lambda: keywords(1),
+        lambda: keywords(),
+        lambda: keywords(x=1, z=2),
+        lambda: keywords(x=1, shared=2),
+        lambda: positions(1, 2, [], 4, 5),
+        lambda: positions(1, x=1),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    assert positions(1, 3).y == 3
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_frozen_ones_hash_and_refuse_changes(decorator: Callable[..., Any]) -> None:
+    @decorator(frozen=True)
+    class Pair:
+        a: int
+        b: str = "b"
+
+    assert hash(Pair(1)) == hash(Pair(1))
+    assert {Pair(1): 1}[Pair(1, "b")] == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Pair(1).a = 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del Pair(1).a
+    with pytest.raises(TypeError):
+        hash(point(decorator)(1))
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_replace_fields_asdict_and_post_init(decorator: Callable[..., Any]) -> None:
+    seen: list[int] = []
+
+    @decorator(frozen=True, kw_only=True)
+    class Checked:
+        a: int
+        b: int = 1
+
+        def __post_init__(self) -> None:
+            seen.append(self.a)
+
+    changed = dataclasses.replace(Checked(a=1), b=5)
+    assert (changed.a, changed.b) == (1, 5)
+    assert [f.name for f in dataclasses.fields(Checked)] == ["a", "b"]
+    assert dataclasses.asdict(changed) == {"a": 1, "b": 5}
+    assert dataclasses.is_dataclass(Checked)
+    assert seen == [1, 1]
+
+
+def test_they_survive_pickling() -> None:
+    kept = Kept(value=3, names=("a",))
+    assert pickle.loads(pickle.dumps(kept)) == kept
