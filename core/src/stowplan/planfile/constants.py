@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from stowplan.build.lower import Lowered
 from stowplan.flow.graph import Graph, Operator
 from stowplan.planfile.kinds import NODE_KINDS
+from stowplan.planfile.layout import SECTION_ALIGNMENT_BYTES
 
 
-def align(size: int, alignment: int = 16) -> int:
+def align(size: int, alignment: int = SECTION_ALIGNMENT_BYTES) -> int:
     """Return `size` rounded up to a multiple of `alignment`."""
     return -(-size // alignment) * alignment
 

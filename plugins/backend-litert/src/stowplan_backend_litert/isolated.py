@@ -355,8 +355,3 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as err:
         raise OptionError(f"an option cannot be sent to another process: {err}") from err
     return found
-
-
-def is_fatal(err: LiteRtError, model: Isolated) -> bool:
-    """Say whether the process is gone after an error."""
-    return isinstance(err, (WorkerDiedError, TimedOutError)) and not model.alive

@@ -13,7 +13,6 @@ from stowplan_importer_tflite.lower.rearranging import rearranged, steps_of
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.site import (
     ANYTHING,
-    COMPUTED,
     Conversion,
     Mismatch,
     Refusal,
@@ -205,4 +204,3 @@ def batch_matmul(site: Site) -> Conversion:
 
 
 COMPARED = {name.upper(): comparison(name) for name in (*COMPARISONS, *LOGICAL)}
-COMPUTED_TYPES = COMPUTED
