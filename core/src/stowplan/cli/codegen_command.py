@@ -33,11 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output or arguments.plan.with_suffix(".c")
     if output.suffix.lower() != ".c":
         raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
-    name = _identifier(output.stem) if arguments.name is None else _checked(arguments.name)
+    name = identifier(output.stem) if arguments.name is None else _checked(arguments.name)
     check_output(output, [arguments.plan])
-    options = SourceOptions(name=name, format=arguments.format)
-    sources = host().backends()[arguments.backend].generate(plan.data, options)
-    files = {_place(output, file, name): data for file, data in sources.items()}
+    files = generated(plan.data, output, SourceOptions(name=name, format=arguments.format), arguments.backend)
     write_files(files)
     if arguments.json:
         written = [dict(file=str(path), size_bytes=len(data)) for path, data in files.items()]
@@ -47,6 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def generated(plan: bytes, output: Path, options: SourceOptions, backend: str) -> dict[Path, bytes]:
+    """Return the C of a plan by the files it goes into: the source at `output`, headers beside it."""
+    sources = host().backends()[backend].generate(plan, options)
+    return {_place(output, file, options.name): data for file, data in sources.items()}
+
+
 def _place(output: Path, file: str, name: str) -> Path:
     """Return where a generated file goes: the source under the name asked for, everything else beside it."""
     if Path(file).name != file:
@@ -54,7 +58,7 @@ def _place(output: Path, file: str, name: str) -> Path:
     return output if file == f"{name}.c" else output.parent / file
 
 
-def _identifier(stem: str) -> str:
+def identifier(stem: str) -> str:
     """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
     return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")
