@@ -21,7 +21,8 @@ def rebuild(distribution: str) -> list[Result]:
 
     root = project_folder(distribution)
     jobs = packaged(root, {})
-    return make(jobs, {job.package: _package_folder(job.package) for job in jobs}, Settings().terms)
+    folders = {job.package: _package_folder(job.package, distribution) for job in jobs}
+    return make(jobs, folders, Settings().terms)
 
 
 def project_folder(distribution: str) -> Path:
@@ -46,7 +47,7 @@ def project_folder(distribution: str) -> Path:
     return folder
 
 
-def _package_folder(package: str) -> Path:
+def _package_folder(package: str, distribution: str) -> Path:
     """Return where the files of a package lie. Raises `UsageError` when it cannot be found.
 
     A strict install has links there; the files they lead to are the ones to write.
@@ -60,6 +61,6 @@ def _package_folder(package: str) -> Path:
     except ImportError:
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise UsageError(f"{package}: no such package can be imported; is the editable install up to date?")
+        raise UsageError(f"{package}: no such package can be imported; install {distribution} again")
     folder = Path(next(iter(spec.submodule_search_locations)))
     return next((path.resolve().parent for path in sorted(folder.glob("*.stow")) if path.is_symlink()), folder)
