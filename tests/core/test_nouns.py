@@ -101,7 +101,7 @@ def test_replace_fields_asdict_and_post_init(decorator: Callable[..., Any]) -> N
         changed = replace(Checked(a=1), b=5)
         assert (changed.a, changed.b) == (1, 5)
     assert [f.name for f in dataclasses.fields(Checked)] == ["a", "b"]
-    assert dataclasses.asdict(changed) == {"a": 1, "b": 5} == nouns.asdict(changed)
+    assert dataclasses.asdict(changed) == {"a": 1, "b": 5}
     assert nouns.field_names(changed) == ("a", "b")
     assert dataclasses.is_dataclass(Checked)
     assert seen == [1, 1, 1, 1]
@@ -113,7 +113,7 @@ def test_they_survive_pickling() -> None:
 
 
 def test_a_standard_field_is_refused_rather_than_taken_for_a_default() -> None:
-    with pytest.raises(TypeError, match="Wrong.names: use stowplan.nouns.field"):
+    with pytest.raises(TypeError, match=r"Wrong\.names: use stowplan\.nouns\.field"):
 
         @ours
         class Wrong:
