@@ -121,7 +121,8 @@ class Inputs:
 
 def inputs_of(request: CompileRequest, plugins: Host | None = None) -> Inputs:
     """Return what to watch to notice that a request's result may have changed."""
-    question = ask(request, plugins)
+    plugins = plugins or host()
+    question = ask(request, plugins, identities=Identities(plugins, remembered=True))
     files = {request.model_path: question.model.digest, **{path: file_digest(path) for path in question.external}}
     return Inputs(key=question.key, files=files, tools=tuple(question.identities.watched))
 

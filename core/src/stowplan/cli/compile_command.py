@@ -103,13 +103,21 @@ def _compiled(
         from stowplan.build.uncached import compile_uncached
 
         return compile_uncached(request, telemetry)
+    from stowplan.build.identity import Identities
     from stowplan.build.incremental import compile_incremental
+    from stowplan.plugins.host import host
 
     cache = open_cache(store)
     if arguments.verify:
         artifact = _verified(request, cache, telemetry)
     else:
-        artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+        artifact = compile_incremental(
+            request,
+            cache,
+            telemetry=telemetry,
+            recache=arguments.recache,
+            identities=Identities(host(), remembered=True),
+        )
     if arguments.plot is not None and artifact.plan is None:
         artifact = _with_plan(request, cache, artifact, telemetry)
     cache.finish()
