@@ -10,28 +10,6 @@
 _Static_assert(STOW_FULLY_CONNECTED_S8_BATCHED == 2 && STOW_FULLY_CONNECTED_F32_BATCHED == 2,
                "both kinds begin with the same parameters");
 
-/* An input vector: `size` elements from `start` on of each of the rows [row, row + rows). */
-typedef struct stow_vector {
-    uint32_t row;
-    uint32_t rows;
-    size_t start;
-    size_t size;
-} stow_vector;
-
-/* Where vector `number` lies, in rows of `row_size` elements. */
-static stow_vector stow_vector_at(size_t number, size_t features, size_t row_size)
-{
-    stow_vector vector = {(uint32_t)(number * (features / row_size)), (uint32_t)(features / row_size), 0, row_size};
-    if (features <= row_size) {
-        const size_t in_row = row_size / features;
-        vector.row = (uint32_t)(number / in_row);
-        vector.rows = 1;
-        vector.start = number % in_row * features;
-        vector.size = features;
-    }
-    return vector;
-}
-
 static int stow_is_dense(const stow_facts *facts, int64_t element_bytes)
 {
     const stow_form in = stow_operand_form(facts, 0);
@@ -134,6 +112,28 @@ STOW_API int stow_fully_connected_s8_check(const stow_facts *facts)
 #endif
 
 #if STOW_WITH_FULLY_CONNECTED_F32
+
+/* An input vector: `size` elements from `start` on of each of the rows [row, row + rows). */
+typedef struct stow_vector {
+    uint32_t row;
+    uint32_t rows;
+    size_t start;
+    size_t size;
+} stow_vector;
+
+/* Where vector `number` lies, in rows of `row_size` elements. */
+static stow_vector stow_vector_at(size_t number, size_t features, size_t row_size)
+{
+    stow_vector vector = {(uint32_t)(number * (features / row_size)), (uint32_t)(features / row_size), 0, row_size};
+    if (features <= row_size) {
+        const size_t in_row = row_size / features;
+        vector.row = (uint32_t)(number / in_row);
+        vector.rows = 1;
+        vector.start = number % in_row * features;
+        vector.size = features;
+    }
+    return vector;
+}
 
 typedef struct stow_dense_f32 {
     stow_filter_f32 filter;
