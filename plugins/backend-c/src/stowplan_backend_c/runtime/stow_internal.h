@@ -11,6 +11,11 @@
 /* Entries of row tables that opening may visit, tables shared by several buffers counted each time. */
 #define STOW_MAX_TABLE_ROWS (UINT64_C(1) << 26)
 
+/* Done before each firing, for whoever counts or times them. */
+#ifndef STOW_ON_FIRING
+#define STOW_ON_FIRING() ((void)0)
+#endif
+
 /* The pools of flow/target.py; constants, which lie in the plan, are the third. */
 #define STOW_POOL_FAST 0u
 #define STOW_POOL_SLOW 1u

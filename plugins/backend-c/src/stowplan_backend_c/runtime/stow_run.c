@@ -138,6 +138,7 @@ STOW_API void stow_fire(stow_context *context, const stow_firing *firing)
     const stow_plan *plan = context->plan;
     const stow_node *node = &plan->nodes[firing->node];
     const stow_call call = {plan, node, plan->params + node->first_param, context, firing->first, firing->count};
+    STOW_ON_FIRING();
 #if STOW_COUNTERS
     stow_count_traffic(context, node, firing->count);
     stow_tell(context, firing, 1);
