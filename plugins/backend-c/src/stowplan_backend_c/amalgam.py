@@ -23,7 +23,7 @@ def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False) -> 
     from stowplan.planfile.kinds import NODE_KINDS
 
     settings = {f"STOW_WITH_{name.upper()}": name in kinds for name in NODE_KINDS}
-    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False}
+    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False, "STOW_WITH_PREPARED": False}
     settings["STOW_WITH_SPECIALIZED"] = specialized
     seen: set[str] = set()
     parts = [_expanded(path.name, seen) for path in sorted(RUNTIME.glob("*.c"))]

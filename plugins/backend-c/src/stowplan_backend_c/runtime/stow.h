@@ -52,6 +52,11 @@
 #define STOW_WITH_SPECIALIZED 0
 #endif
 
+/* 1 asks stow_run_prepared, which whoever sets it defines, before the kernel table: the host's own kernels. */
+#ifndef STOW_WITH_PREPARED
+#define STOW_WITH_PREPARED 0
+#endif
+
 /* A plan that needs more elementary steps for one run is refused when it is opened: an upper bound on how long a
  * hostile file can keep the processor busy. MobileNetV2 at 224 x 224 needs 2^29. */
 #ifndef STOW_MAX_WORK
@@ -145,6 +150,9 @@ typedef struct stow_context {
     uint64_t slow_written_bytes; /* and the other way */
     stow_watch *watch;           /* NULL for none */
     void *watch_user;
+#endif
+#if STOW_WITH_PREPARED
+    const void *prepared; /* NULL for nothing */
 #endif
 #if STOW_WITH_RECEIVE
     uint32_t phase;  /* the rest says where a run with streamed inputs is */

@@ -62,6 +62,11 @@ typedef void stow_run(const stow_call *call);
 static stow_run *stow_specialized(uint32_t node);
 #endif
 
+#if STOW_WITH_PREPARED
+/* Run a call with what was prepared for its node; 0 when that is nothing, and the call is still to be run. */
+STOW_API int stow_run_prepared(const stow_call *call, uint32_t node);
+#endif
+
 /* Running a plan: begin a stage (unpack its weights to the start of the fast arena), run one firing of a kernel. */
 STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage);
 STOW_API void stow_fire(stow_context *context, const stow_firing *firing);

@@ -19,6 +19,9 @@ STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
     context->plan = plan;
     context->fast = fast;
     context->slow = slow;
+#if STOW_WITH_PREPARED
+    context->prepared = NULL;
+#endif
 #if STOW_COUNTERS
     context->watch = NULL;
 #endif
@@ -121,14 +124,18 @@ static void stow_tell(const stow_context *context, const stow_firing *firing, in
 
 static void stow_run_node(const stow_call *call, uint32_t node)
 {
+    (void)node;
 #if STOW_WITH_SPECIALIZED
     stow_run *const own = stow_specialized(node);
     if (own != NULL) {
         own(call);
         return;
     }
-#else
-    (void)node;
+#endif
+#if STOW_WITH_PREPARED
+    if (stow_run_prepared(call, node)) {
+        return;
+    }
 #endif
     stow_find_kernel(call->node->kind)->run(call);
 }
