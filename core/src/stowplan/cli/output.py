@@ -68,6 +68,14 @@ def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
         raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it. Raises `OutputError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise OutputError(f"{path}: cannot become a folder: {err.strerror or err}") from err
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a file so that it appears whole or not at all. Raises `OutputError`."""
     temporary = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from stowplan.build.lower.fixed_point import factor, words, wrap
+from stowplan.build.lower.fixed_point import Factor, factor, words, wrap
 from stowplan.build.lower.nodes import ParamValue
 from stowplan.build.lower.ranges import range_f32, range_s8
 from stowplan.build.lower.site import Site
@@ -22,14 +22,17 @@ def filter_s8(site: Site, channel_axis: int) -> dict[str, ParamValue]:
     source, result = site.quantization(site.input()), site.quantization(site.output)
     scales = site.weight_quantization(1, channels).scales
     factors = [factor(source.scale * scale / result.scale) for scale in scales]
-    sums = _channel_sums(weights, channels, interleaved=channel_axis != 0) if source.zero_point else [0] * channels
+    rows = _by_channel(weights, channels, interleaved=channel_axis != 0)
+    folded = _folded(_bias(site, channels), rows, source.zero_point)
     return {
         "output_zero_point": result.zero_point,
         **range_s8(site, result),
         "weights": weights,
-        "bias": _folded(_bias(site, channels), sums, source.zero_point),
+        "bias": words(folded) if any(folded) else None,
         "multiplier": words([f.multiplier for f in factors]),
         "shift": words([f.shift for f in factors]),
+        "weights_step": channels if channel_axis else len(weights) // channels,
+        "bounded": int(_is_bounded(rows, folded, factors)),
     }
 
 
@@ -51,15 +54,26 @@ def _bias(site: Site, channels: int) -> Sequence[int]:
     return struct.unpack(f"<{channels}i", data)
 
 
-def _channel_sums(weights: bytes, channels: int, interleaved: bool) -> list[int]:
+def _by_channel(weights: bytes, channels: int, interleaved: bool) -> list[memoryview]:
+    """Return the weights of each output channel."""
     values = memoryview(weights).cast("b")
     if interleaved:
-        return [sum(values[channel::channels].tolist()) for channel in range(channels)]
+        return [values[channel::channels] for channel in range(channels)]
     size = len(values) // channels
-    return [sum(values[channel * size : (channel + 1) * size].tolist()) for channel in range(channels)]
+    return [values[channel * size : (channel + 1) * size] for channel in range(channels)]
 
 
-def _folded(bias: Sequence[int], sums: Sequence[int], zero_point: int) -> bytes | None:
+def _folded(bias: Sequence[int], rows: Sequence[memoryview], zero_point: int) -> list[int]:
     """Move the input's zero point into the bias: the kernel then multiplies the bytes as they are."""
-    folded = [wrap(value - zero_point * total) for value, total in zip(bias, sums, strict=True)]
-    return words(folded) if any(folded) else None
+    if not zero_point:
+        return list(bias)
+    return [wrap(value - zero_point * sum(row.tolist())) for value, row in zip(bias, rows, strict=True)]
+
+
+def _is_bounded(rows: Sequence[memoryview], folded: Sequence[int], factors: Sequence[Factor]) -> bool:
+    """Say whether no input makes a sum as large as 2**30, on the way to it neither, and all factors are below 1/2."""
+    if any(f.shift >= 0 for f in factors):
+        return False
+    return all(
+        abs(bias) + 128 * sum(map(abs, row.tolist())) < 2**30 for row, bias in zip(rows, folded, strict=True)
+    )
