@@ -66,152 +66,168 @@ static inline int stow_dsp_is_aligned(const void *data, size_t step)
     return (((uintptr_t)data | step) & 3u) == 0;
 }
 
-/* How a sum becomes an output, for a channel whose sums are bounded. */
+/* How sums become outputs, where they are bounded. */
 typedef struct stow_dsp_scale {
-    int32_t multiplier;
-    int32_t bits; /* of the right shift, less one */
+    const int32_t *multiplier;
+    const int32_t *shift;
+    size_t step;
+    int32_t zero_point;
+    int32_t minimum;
+    int32_t maximum;
+    int narrow; /* the range is not all of int8 */
 } stow_dsp_scale;
 
-static inline stow_dsp_scale stow_dsp_scale_of(const stow_filter_s8 *filter, size_t output)
+static inline stow_dsp_scale stow_dsp_scale_from(const stow_filter_s8 *filter, size_t output)
 {
     const size_t entry = output * filter->step;
-    const stow_dsp_scale scale = {filter->multiplier[entry], ~filter->shift[entry] & 31};
+    const int narrow = filter->minimum > INT8_MIN || filter->maximum < INT8_MAX;
+    const stow_dsp_scale scale = {filter->multiplier + entry, filter->shift + entry, filter->step,
+                                  filter->zero_point,         filter->minimum,       filter->maximum,
+                                  narrow};
     return scale;
 }
 
-/* Rounded twice like stow_scale: halves of the second go away from zero. */
-static inline int8_t stow_dsp_output(const stow_filter_s8 *filter, stow_dsp_scale scale, uint32_t sum)
+/* Rounded twice like stow_scale, halves of the second away from zero; `bits` is the right shift less one. */
+static inline int8_t stow_dsp_output(const stow_dsp_scale *scale, int32_t multiplier, int32_t bits, uint32_t sum)
 {
-    int32_t high = stow_dsp_high_product(sum, scale.multiplier);
-    high = ((high + (high >> 31)) >> scale.bits) + 1;
-    int32_t value = stow_dsp_saturate(filter->zero_point + (high >> 1));
-    if (filter->minimum > INT8_MIN || filter->maximum < INT8_MAX) {
-        value = stow_clamp(value, filter->minimum, filter->maximum);
+    int32_t high = stow_dsp_high_product(sum, multiplier);
+    high = ((high + (high >> 31)) >> bits) + 1;
+    int32_t value = stow_dsp_saturate(scale->zero_point + (high >> 1));
+    if (scale->narrow) {
+        value = stow_clamp(value, scale->minimum, scale->maximum);
     }
     return (int8_t)value;
 }
 
-/* The pairs of one or two vectors: for each four elements of the first, then of the second. */
+/* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
 #define STOW_DSP_DEPTH 128u
 
-static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t step)
+static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t pixels)
 {
     const uint32_t *words = (const uint32_t *)(const void *)x;
-    for (size_t i = 0; i < depth / 4; i++, to += step) {
-        const uint32_t bytes = words[i];
+    const uint32_t *end = words + depth / 4;
+    while (words != end) {
+        const uint32_t bytes = *words++;
         to[0] = stow_dsp_even(bytes);
-        to[1] = stow_dsp_odd(bytes);
+        to[pixels] = stow_dsp_odd(bytes);
+        to += 2 * pixels;
     }
 }
 
-typedef struct stow_dsp_sums {
-    uint32_t a0, a1, b0, b1; /* of the first and the second vector */
-} stow_dsp_sums;
+/* One step of the products below: two pairs of two vectors, or of one, with those of two outputs. */
+#define STOW_DSP_TWO_PIXELS                                                                                            \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsmlad %[b0], %[t], %[q], %[b0]\n\t"                        \
+    "sxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\tsmlad %[b1], %[t], %[q], %[b1]\n\t"                        \
+    "ldrd %[p], %[q], [%[x]], #8\n\tsxtb16 %[u], %[u], ror #8\n\tsxtb16 %[v], %[v], ror #8\n\t"                        \
+    "smlad %[a0], %[u], %[p], %[a0]\n\tsmlad %[b0], %[u], %[q], %[b0]\n\t"                                            \
+    "smlad %[a1], %[v], %[p], %[a1]\n\tsmlad %[b1], %[v], %[q], %[b1]\n\t"
+#define STOW_DSP_ONE_PIXEL                                                                                             \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsxtb16 %[u], %[u], ror #8\n\t"                            \
+    "smlad %[a0], %[u], %[q], %[a0]\n\tsxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\t"                       \
+    "sxtb16 %[v], %[v], ror #8\n\tsmlad %[a1], %[v], %[q], %[a1]\n\t"
+/* Steps until w0 is `end`: one, if their number is odd, then two at a time. */
+#define STOW_DSP_LOOP(step)                                                                                            \
+    "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step "1:\n\tcmp %[w0], %[end]\n\tbeq 2f\n\t" step \
+    step "b 1b\n2:"
 
-static inline __attribute__((always_inline)) void stow_dsp_square(const uint32_t *x, const uint32_t *w0,
-                                                                  const uint32_t *w1, size_t quads, stow_dsp_sums *sums)
+/* Products of two vectors and the weights of two outputs, added to four sums: first[0], first[1], second[0],
+ * second[1]. */
+static inline void stow_dsp_square(const uint32_t *x, const uint32_t *w0, const uint32_t *w1, size_t words,
+                                   uint32_t *first, uint32_t *second)
 {
-    uint32_t a0 = sums->a0, a1 = sums->a1, b0 = sums->b0, b1 = sums->b1;
-    const uint32_t *end = w0 + quads;
-#pragma GCC unroll 2
-    while (w0 != end) {
-        const uint32_t p0 = x[0], p1 = x[1], q0 = x[2], q1 = x[3];
-        const uint32_t u = *w0++, v = *w1++;
-        x += 4;
-        const uint32_t u0 = stow_dsp_even(u), u1 = stow_dsp_odd(u);
-        a0 = stow_dsp_two(u0, p0, a0);
-        b0 = stow_dsp_two(u0, q0, b0);
-        a0 = stow_dsp_two(u1, p1, a0);
-        b0 = stow_dsp_two(u1, q1, b0);
-        const uint32_t v0 = stow_dsp_even(v), v1 = stow_dsp_odd(v);
-        a1 = stow_dsp_two(v0, p0, a1);
-        b1 = stow_dsp_two(v0, q0, b1);
-        a1 = stow_dsp_two(v1, p1, a1);
-        b1 = stow_dsp_two(v1, q1, b1);
-    }
-    sums->a0 = a0, sums->a1 = a1, sums->b0 = b0, sums->b1 = b1;
+    const uint32_t *end = w0 + words;
+    uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1], p, q, t, u, v;
+    __asm volatile(STOW_DSP_LOOP(STOW_DSP_TWO_PIXELS)
+                   : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [x] "+r"(x), [w0] "+r"(w0),
+                     [w1] "+r"(w1), [p] "=&r"(p), [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                   : [end] "r"(end)
+                   : "cc", "memory");
+    first[0] = a0, first[1] = a1, second[0] = b0, second[1] = b1;
 }
 
-static inline __attribute__((always_inline)) void stow_dsp_line(const uint32_t *x, const uint32_t *w0,
-                                                                const uint32_t *w1, size_t quads, stow_dsp_sums *sums)
+static inline void stow_dsp_line(const uint32_t *x, const uint32_t *w0, const uint32_t *w1, size_t words,
+                                 uint32_t *sums)
 {
-    uint32_t a0 = sums->a0, a1 = sums->a1;
-    const uint32_t *end = w0 + quads;
-#pragma GCC unroll 2
-    while (w0 != end) {
-        const uint32_t p0 = x[0], p1 = x[1];
-        const uint32_t u = *w0++, v = *w1++;
-        x += 2;
-        a0 = stow_dsp_two(stow_dsp_even(u), p0, a0);
-        a0 = stow_dsp_two(stow_dsp_odd(u), p1, a0);
-        a1 = stow_dsp_two(stow_dsp_even(v), p0, a1);
-        a1 = stow_dsp_two(stow_dsp_odd(v), p1, a1);
-    }
-    sums->a0 = a0, sums->a1 = a1;
+    const uint32_t *end = w0 + words;
+    uint32_t a0 = sums[0], a1 = sums[1], p, q, t, u, v;
+    __asm volatile(STOW_DSP_LOOP(STOW_DSP_ONE_PIXEL)
+                   : [a0] "+r"(a0), [a1] "+r"(a1), [x] "+r"(x), [w0] "+r"(w0), [w1] "+r"(w1), [p] "=&r"(p),
+                     [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                   : [end] "r"(end)
+                   : "cc", "memory");
+    sums[0] = a0, sums[1] = a1;
 }
 
-/* Bring in and send away the sums of one vector's outputs `output` and, for `two`, the next. */
-static inline __attribute__((always_inline)) void stow_dsp_begin(const stow_mm_s8 *mm, size_t pixel, size_t output,
-                                                                 size_t next, uint32_t *first, uint32_t *second)
+/* Sums of outputs [first, first + count) of a tile, all of which have room in mm->sums. */
+static void stow_dsp_products(const stow_mm_s8 *mm, const uint32_t *x, size_t first, size_t count)
 {
-    if (mm->begins) {
-        *first = stow_first_sum(mm->filter, mm->first + output);
-        *second = stow_first_sum(mm->filter, mm->first + output + next);
-    } else {
-        *first = mm->sums[pixel * STOW_MM_OUTPUTS + output];
-        *second = mm->sums[pixel * STOW_MM_OUTPUTS + output + next];
-    }
-}
-
-static inline __attribute__((always_inline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t output, size_t next,
-                                                               const stow_dsp_sums *sums)
-{
-    if (!mm->ends) {
-        uint32_t *kept = mm->sums + output;
-        kept[0] = sums->a0, kept[next] = sums->a1;
+    const size_t step = mm->filter->weights_step, words = mm->depth / 4;
+    uint32_t *sums = mm->sums;
+    const int8_t *w = mm->w + first * step;
+    for (size_t left = count; left > 0;) {
+        const size_t both = left > 1 ? step : 0; /* the last of an odd number is computed twice, and one sum unused */
+        const uint32_t *w0 = (const uint32_t *)(const void *)w, *w1 = (const uint32_t *)(const void *)(w + both);
         if (mm->pixels > 1) {
-            kept += STOW_MM_OUTPUTS;
-            kept[0] = sums->b0, kept[next] = sums->b1;
+            stow_dsp_square(x, w0, w1, words, sums, sums + STOW_MM_OUTPUTS);
+        } else {
+            stow_dsp_line(x, w0, w1, words, sums);
         }
-        return;
+        sums += 2;
+        w += 2 * step;
+        left = left > 2 ? left - 2 : 0;
     }
-    const stow_dsp_scale first = stow_dsp_scale_of(mm->filter, mm->first + output);
-    const stow_dsp_scale second = stow_dsp_scale_of(mm->filter, mm->first + output + next);
-    int8_t *out = mm->out + output;
-    out[0] = stow_dsp_output(mm->filter, first, sums->a0);
-    out[next] = stow_dsp_output(mm->filter, second, sums->a1);
-    if (mm->pixels > 1) {
-        out += mm->out_step;
-        out[0] = stow_dsp_output(mm->filter, first, sums->b0);
-        out[next] = stow_dsp_output(mm->filter, second, sums->b1);
+}
+
+static void stow_dsp_begin(const stow_mm_s8 *mm, size_t first, size_t count)
+{
+    const int32_t *bias = mm->filter->bias == NULL ? NULL : mm->filter->bias + mm->first + first;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t sum = bias == NULL ? 0 : (uint32_t)bias[i];
+        mm->sums[i] = sum;
+        mm->sums[STOW_MM_OUTPUTS + i] = sum;
+    }
+}
+
+static void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+{
+    const stow_dsp_scale scale = stow_dsp_scale_from(mm->filter, mm->first + first);
+    const int32_t *multiplier = scale.multiplier, *shift = scale.shift;
+    const uint32_t *sums = mm->sums, *last = sums + count;
+    const ptrdiff_t second = mm->pixels > 1 ? (ptrdiff_t)mm->out_step : 0;
+    int8_t *out = mm->out + first;
+    while (sums != last) {
+        const int32_t factor = *multiplier, bits = ~*shift & 31;
+        if (second != 0) {
+            out[second] = stow_dsp_output(&scale, factor, bits, sums[STOW_MM_OUTPUTS]);
+        }
+        *out++ = stow_dsp_output(&scale, factor, bits, *sums++);
+        multiplier += scale.step, shift += scale.step;
     }
 }
 
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
 {
-    const size_t step = mm->filter->weights_step;
     uint32_t x[STOW_MM_PIXELS * STOW_DSP_DEPTH / 2];
-    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) || !stow_dsp_is_aligned(mm->w, step)) {
+    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
+        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
         stow_mm_portable_s8(mm);
         return;
     }
     for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
-        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + 2 * pixel, 2 * mm->pixels);
+        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
     }
-    const int8_t *w = mm->w;
-    for (size_t output = 0; output < mm->outputs; output += 2, w += 2 * step) {
-        const size_t next = output + 1 < mm->outputs ? 1 : 0; /* the last of an odd number is computed twice */
-        const uint32_t *w0 = (const uint32_t *)(const void *)w;
-        const uint32_t *w1 = (const uint32_t *)(const void *)(w + next * step);
-        stow_dsp_sums sums = {0};
-        stow_dsp_begin(mm, 0, output, next, &sums.a0, &sums.a1);
-        if (mm->pixels > 1) {
-            stow_dsp_begin(mm, 1, output, next, &sums.b0, &sums.b1);
-            stow_dsp_square(x, w0, w1, mm->depth / 4, &sums);
-        } else {
-            stow_dsp_line(x, w0, w1, mm->depth / 4, &sums);
+    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
+        const size_t left = mm->outputs - first;
+        const size_t count = left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS;
+        if (mm->begins) {
+            stow_dsp_begin(mm, first, count);
         }
-        stow_dsp_end(mm, output, next, &sums);
+        stow_dsp_products(mm, x, first, count);
+        if (mm->ends) {
+            stow_dsp_end(mm, first, count);
+        }
     }
 }
 
@@ -279,15 +295,36 @@ static void stow_dsp_prepare(const stow_dsp_place *at, size_t channel, stow_dsp_
     }
 }
 
+/* Two taps of four channels, added to their sums. */
 static inline __attribute__((always_inline)) void stow_dsp_tap_pair(uint32_t a, uint32_t b, const uint32_t *w,
-                                                                    uint32_t *sums)
+                                                                    uint32_t *s0, uint32_t *s1, uint32_t *s2,
+                                                                    uint32_t *s3)
 {
-    const uint32_t a_even = stow_dsp_even(a), b_even = stow_dsp_even(b);
-    sums[0] = stow_dsp_two(stow_dsp_low(a_even, b_even), w[0], sums[0]);
-    sums[2] = stow_dsp_two(stow_dsp_high(a_even, b_even), w[2], sums[2]);
-    const uint32_t a_odd = stow_dsp_odd(a), b_odd = stow_dsp_odd(b);
-    sums[1] = stow_dsp_two(stow_dsp_low(a_odd, b_odd), w[1], sums[1]);
-    sums[3] = stow_dsp_two(stow_dsp_high(a_odd, b_odd), w[3], sums[3]);
+    uint32_t e, f, t;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[f], %[b]\n\tpkhbt %[t], %[e], %[f], lsl #16\n\t"
+          "pkhtb %[e], %[f], %[e], asr #16\n\tldr %[f], [%[w]]\n\tsmlad %[s0], %[t], %[f], %[s0]\n\t"
+          "ldr %[f], [%[w], #8]\n\tsmlad %[s2], %[e], %[f], %[s2]\n\t"
+          "sxtb16 %[a], %[a], ror #8\n\tsxtb16 %[b], %[b], ror #8\n\tpkhbt %[t], %[a], %[b], lsl #16\n\t"
+          "pkhtb %[a], %[b], %[a], asr #16\n\tldr %[f], [%[w], #4]\n\tsmlad %[s1], %[t], %[f], %[s1]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlad %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [b] "+r"(b), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e),
+            [f] "=&r"(f), [t] "=&r"(t)
+          : [w] "r"(w)
+          : "memory");
+}
+
+/* One tap. */
+static inline __attribute__((always_inline)) void stow_dsp_tap(uint32_t a, const uint32_t *w, uint32_t *s0,
+                                                               uint32_t *s1, uint32_t *s2, uint32_t *s3)
+{
+    uint32_t e, f;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[a], %[a], ror #8\n\t"
+          "ldr %[f], [%[w]]\n\tsmlabb %[s0], %[e], %[f], %[s0]\n\tldr %[f], [%[w], #4]\n\t"
+          "smlabb %[s1], %[a], %[f], %[s1]\n\tldr %[f], [%[w], #8]\n\tsmlatb %[s2], %[e], %[f], %[s2]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlatb %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e), [f] "=&r"(f)
+          : [w] "r"(w)
+          : "memory");
 }
 
 static inline uint32_t stow_dsp_at(const int8_t *x)
@@ -300,23 +337,23 @@ static void stow_dsp_pixels(const stow_depthwise_s8 *op, const stow_dsp_kernel *
                             size_t channel, size_t count, int8_t *out)
 {
     const size_t depth = (size_t)op->window.in_c, step = depth * (size_t)op->window.stride_w;
+    const stow_dsp_scale scale = stow_dsp_scale_from(&op->filter, channel);
+    const int32_t *m = scale.multiplier, *n = scale.shift;
+    const size_t one = scale.step;
     const int8_t *x0 = rows[0], *x1 = rows[1], *x2 = rows[2];
     const uint32_t *w = kernel->words;
-    stow_dsp_scale scales[4];
-    for (size_t i = 0; i < 4; i++) {
-        scales[i] = stow_dsp_scale_of(&op->filter, channel + i);
-    }
     for (; count > 0; count--, out += depth) {
-        uint32_t sums[4] = {kernel->bias[0], kernel->bias[1], kernel->bias[2], kernel->bias[3]};
-        stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + depth), stow_dsp_at(x1 + depth), w + 4, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * depth), stow_dsp_at(x1 + 2 * depth), w + 8, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + depth), w + 12, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x2 + 2 * depth), 0, w + 16, sums);
+        uint32_t s0 = kernel->bias[0], s1 = kernel->bias[1], s2 = kernel->bias[2], s3 = kernel->bias[3];
+        stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + depth), stow_dsp_at(x1 + depth), w + 4, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * depth), stow_dsp_at(x1 + 2 * depth), w + 8, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + depth), w + 12, &s0, &s1, &s2, &s3);
+        stow_dsp_tap(stow_dsp_at(x2 + 2 * depth), w + 16, &s0, &s1, &s2, &s3);
         x0 += step, x1 += step, x2 += step;
-        for (size_t i = 0; i < 4; i++) {
-            out[i] = stow_dsp_output(&op->filter, scales[i], sums[i]);
-        }
+        out[0] = stow_dsp_output(&scale, m[0], ~n[0] & 31, s0);
+        out[1] = stow_dsp_output(&scale, m[one], ~n[one] & 31, s1);
+        out[2] = stow_dsp_output(&scale, m[2 * one], ~n[2 * one] & 31, s2);
+        out[3] = stow_dsp_output(&scale, m[3 * one], ~n[3 * one] & 31, s3);
     }
 }
 
