@@ -54,49 +54,36 @@ static inline int32_t stow_dsp_high_product(uint32_t a, int32_t b)
     return high;
 }
 
-static inline int32_t stow_dsp_saturate(int32_t value)
-{
-    int32_t byte;
-    __asm("ssat %0, #8, %1" : "=r"(byte) : "r"(value));
-    return byte;
-}
-
 static inline int stow_dsp_is_aligned(const void *data, size_t step)
 {
     return (((uintptr_t)data | step) & 3u) == 0;
 }
 
-/* How sums become outputs, where they are bounded. */
-typedef struct stow_dsp_scale {
-    const int32_t *multiplier;
-    const int32_t *shift;
-    size_t step;
-    int32_t zero_point;
+/* What all outputs have in common on their way from sum to byte, where sums are bounded. */
+typedef struct stow_dsp_range {
+    int32_t offset; /* twice the zero point, and a half for rounding */
     int32_t minimum;
     int32_t maximum;
     int narrow; /* the range is not all of int8 */
-} stow_dsp_scale;
+} stow_dsp_range;
 
-static inline stow_dsp_scale stow_dsp_scale_from(const stow_filter_s8 *filter, size_t output)
+static inline stow_dsp_range stow_dsp_range_of(const stow_filter_s8 *filter)
 {
-    const size_t entry = output * filter->step;
-    const int narrow = filter->minimum > INT8_MIN || filter->maximum < INT8_MAX;
-    const stow_dsp_scale scale = {filter->multiplier + entry, filter->shift + entry, filter->step,
-                                  filter->zero_point,         filter->minimum,       filter->maximum,
-                                  narrow};
-    return scale;
+    const stow_dsp_range range = {2 * filter->zero_point + 1, filter->minimum, filter->maximum,
+                                  filter->minimum > INT8_MIN || filter->maximum < INT8_MAX};
+    return range;
 }
 
-/* Rounded twice like stow_scale, halves of the second away from zero; `bits` is the right shift less one. */
-static inline int8_t stow_dsp_output(const stow_dsp_scale *scale, int32_t multiplier, int32_t bits, uint32_t sum)
+/* Rounded twice like stow_scale, halves of the second away from zero. `bits` is the right shift less one in its low
+ * byte, which is all that the processor looks at. */
+static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multiplier, int32_t bits, uint32_t sum)
 {
-    int32_t high = stow_dsp_high_product(sum, multiplier);
-    high = ((high + (high >> 31)) >> bits) + 1;
-    int32_t value = stow_dsp_saturate(scale->zero_point + (high >> 1));
-    if (scale->narrow) {
-        value = stow_clamp(value, scale->minimum, scale->maximum);
-    }
-    return (int8_t)value;
+    int32_t value = stow_dsp_high_product(sum, multiplier);
+    value += value >> 31;
+    __asm("asr %0, %1" : "+r"(value) : "r"(bits));
+    value += range->offset;
+    __asm("ssat %0, #8, %0, asr #1" : "+r"(value));
+    return range->narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
 }
 
 /* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
@@ -129,81 +116,99 @@ static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t 
     "sxtb16 %[v], %[v], ror #8\n\tsmlad %[a1], %[v], %[q], %[a1]\n\t"
 /* Steps until w0 is `end`: one, if their number is odd, then two at a time. */
 #define STOW_DSP_LOOP(step)                                                                                            \
-    "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step "1:\n\tcmp %[w0], %[end]\n\tbeq 2f\n\t" step \
-    step "b 1b\n2:"
+    "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step                                                \
+    "cmp %[w0], %[end]\n\tbeq 2f\n1:\n\t" step step "cmp %[w0], %[end]\n\tbne 1b\n2:"
 
-/* Products of two vectors and the weights of two outputs, added to four sums: first[0], first[1], second[0],
- * second[1]. */
-static inline void stow_dsp_square(const uint32_t *x, const uint32_t *w0, const uint32_t *w1, size_t words,
-                                   uint32_t *first, uint32_t *second)
-{
-    const uint32_t *end = w0 + words;
-    uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1], p, q, t, u, v;
-    __asm volatile(STOW_DSP_LOOP(STOW_DSP_TWO_PIXELS)
-                   : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [x] "+r"(x), [w0] "+r"(w0),
-                     [w1] "+r"(w1), [p] "=&r"(p), [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
-                   : [end] "r"(end)
-                   : "cc", "memory");
-    first[0] = a0, first[1] = a1, second[0] = b0, second[1] = b1;
-}
+/* The sums of up to STOW_MM_OUTPUTS outputs: where they begin, where they are kept. */
+typedef struct stow_dsp_sums {
+    const uint32_t *first; /* of the first vector */
+    const uint32_t *second;
+    uint32_t *kept;
+    size_t count;
+} stow_dsp_sums;
 
-static inline void stow_dsp_line(const uint32_t *x, const uint32_t *w0, const uint32_t *w1, size_t words,
-                                 uint32_t *sums)
+/* Products of two vectors and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_squares(const stow_dsp_sums *sums, const uint32_t *vectors,
+                                                       const int8_t *weights, size_t step, size_t depth)
 {
-    const uint32_t *end = w0 + words;
-    uint32_t a0 = sums[0], a1 = sums[1], p, q, t, u, v;
-    __asm volatile(STOW_DSP_LOOP(STOW_DSP_ONE_PIXEL)
-                   : [a0] "+r"(a0), [a1] "+r"(a1), [x] "+r"(x), [w0] "+r"(w0), [w1] "+r"(w1), [p] "=&r"(p),
-                     [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
-                   : [end] "r"(end)
-                   : "cc", "memory");
-    sums[0] = a0, sums[1] = a1;
-}
-
-/* Sums of outputs [first, first + count) of a tile, all of which have room in mm->sums. */
-static void stow_dsp_products(const stow_mm_s8 *mm, const uint32_t *x, size_t first, size_t count)
-{
-    const size_t step = mm->filter->weights_step, words = mm->depth / 4;
-    uint32_t *sums = mm->sums;
-    const int8_t *w = mm->w + first * step;
-    for (size_t left = count; left > 0;) {
-        const size_t both = left > 1 ? step : 0; /* the last of an odd number is computed twice, and one sum unused */
-        const uint32_t *w0 = (const uint32_t *)(const void *)w, *w1 = (const uint32_t *)(const void *)(w + both);
-        if (mm->pixels > 1) {
-            stow_dsp_square(x, w0, w1, words, sums, sums + STOW_MM_OUTPUTS);
-        } else {
-            stow_dsp_line(x, w0, w1, words, sums);
-        }
-        sums += 2;
-        w += 2 * step;
-        left = left > 2 ? left - 2 : 0;
+    const uint32_t *first = sums->first, *second = sums->second;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vectors;
+        uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_TWO_PIXELS)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [x] "+r"(x), [w0] "+r"(w0),
+                         [w1] "+r"(w1), [p] "=&r"(p), [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1, kept[STOW_MM_OUTPUTS] = b0, kept[STOW_MM_OUTPUTS + 1] = b1;
+        first += 2, second += 2, kept += 2;
+        weights += 2 * step;
     }
 }
 
-static void stow_dsp_begin(const stow_mm_s8 *mm, size_t first, size_t count)
+/* Products of one vector and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_lines(const stow_dsp_sums *sums, const uint32_t *vector,
+                                                     const int8_t *weights, size_t step, size_t depth)
 {
-    const int32_t *bias = mm->filter->bias == NULL ? NULL : mm->filter->bias + mm->first + first;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t sum = bias == NULL ? 0 : (uint32_t)bias[i];
-        mm->sums[i] = sum;
-        mm->sums[STOW_MM_OUTPUTS + i] = sum;
+    const uint32_t *first = sums->first;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vector;
+        uint32_t a0 = first[0], a1 = first[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_ONE_PIXEL)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [x] "+r"(x), [w0] "+r"(w0), [w1] "+r"(w1), [p] "=&r"(p),
+                         [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1;
+        first += 2, kept += 2;
+        weights += 2 * step;
     }
 }
 
-static void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+/* The last of an odd number of outputs. */
+static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_mm_s8 *mm, const int8_t *weights)
 {
-    const stow_dsp_scale scale = stow_dsp_scale_from(mm->filter, mm->first + first);
-    const int32_t *multiplier = scale.multiplier, *shift = scale.shift;
-    const uint32_t *sums = mm->sums, *last = sums + count;
-    const ptrdiff_t second = mm->pixels > 1 ? (ptrdiff_t)mm->out_step : 0;
-    int8_t *out = mm->out + first;
-    while (sums != last) {
-        const int32_t factor = *multiplier, bits = ~*shift & 31;
-        if (second != 0) {
-            out[second] = stow_dsp_output(&scale, factor, bits, sums[STOW_MM_OUTPUTS]);
+    const size_t last = sums->count - 1;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        uint32_t sum = pixel == 0 ? sums->first[last] : sums->second[last];
+        const int8_t *x = mm->x + pixel * mm->x_step, *w = weights + last * mm->filter->weights_step;
+        for (size_t i = 0; i < mm->depth; i++) {
+            sum += (uint32_t)(x[i] * w[i]);
         }
-        *out++ = stow_dsp_output(&scale, factor, bits, *sums++);
-        multiplier += scale.step, shift += scale.step;
+        sums->kept[pixel * STOW_MM_OUTPUTS + last] = sum;
+    }
+}
+
+/* The bytes of outputs [first, first + count), one vector's or two's. */
+static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+{
+    const stow_filter_s8 *filter = mm->filter;
+    const stow_dsp_range range = stow_dsp_range_of(filter);
+    const size_t step = filter->step;
+    const int32_t *multiplier = filter->multiplier + (mm->first + first) * step;
+    const int32_t *shift = filter->shift + (mm->first + first) * step;
+    const uint32_t *sums = mm->sums;
+    int8_t *out = mm->out + first, *const last = out + count;
+    if (mm->pixels == 1) {
+        for (; out != last; multiplier += step, shift += step) {
+            *out++ = (int8_t)stow_dsp_output(&range, *multiplier, ~*shift, *sums++);
+        }
+        return;
+    }
+    for (int8_t *second = out + mm->out_step; out != last; multiplier += step, shift += step, sums++) {
+        const int32_t factor = *multiplier, bits = ~*shift;
+        const int32_t a = stow_dsp_output(&range, factor, bits, sums[0]);
+        const int32_t b = stow_dsp_output(&range, factor, bits, sums[STOW_MM_OUTPUTS]);
+        *out++ = (int8_t)a;
+        *second++ = (int8_t)b;
     }
 }
 
@@ -218,43 +223,42 @@ STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
     for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
         stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
     }
+    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
+    const size_t step = mm->filter->weights_step;
+    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
     for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
         const size_t left = mm->outputs - first;
-        const size_t count = left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS;
+        stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
+                              left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS};
+        const int8_t *w = mm->w + first * step;
         if (mm->begins) {
-            stow_dsp_begin(mm, first, count);
+            sums.first = bias == NULL ? zeros : bias + mm->first + first;
+            sums.second = sums.first;
         }
-        stow_dsp_products(mm, x, first, count);
+        (mm->pixels > 1 ? stow_dsp_squares : stow_dsp_lines)(&sums, x, w, step, mm->depth);
+        if ((sums.count & 1u) != 0) {
+            stow_dsp_rest(&sums, mm, w);
+        }
         if (mm->ends) {
-            stow_dsp_end(mm, first, count);
+            stow_dsp_end(mm, first, sums.count);
         }
     }
 }
 
 /* A kernel of 3x3 for four channels: of each channel the pairs (0,0)(1,0), (0,1)(1,1), (0,2)(1,2), (2,0)(2,1), and
- * (2,2). */
+ * (2,2); and how their sums become outputs. */
 typedef struct stow_dsp_kernel {
     uint32_t words[20];
     uint32_t bias[4];
+    struct {
+        int32_t multiplier;
+        int32_t bits;
+    } scales[4];
 } stow_dsp_kernel;
 
-/* Where the columns and rows of a kernel are moved to lie inside the input: the taps that fall outside get weights of
- * zero, and what they would add is added to the bias. */
-typedef struct stow_dsp_place {
-    const stow_depthwise_s8 *op;
-    stow_taps rows;
-    stow_taps columns;
-    int32_t shift; /* the column of the kernel under the first column that is read */
-} stow_dsp_place;
-
-static uint32_t stow_dsp_weights(const stow_dsp_place *at, int32_t row, int32_t column, size_t channel)
+static inline uint32_t stow_dsp_at(const int8_t *x)
 {
-    const int32_t tap = column + at->shift;
-    if (row < at->rows.first || row >= at->rows.last || tap < at->columns.first || tap >= at->columns.last) {
-        return 0;
-    }
-    const int8_t *w = at->op->filter.weights + (size_t)(3 * row + tap) * at->op->filter.weights_step + channel;
-    return *(const uint32_t *)(const void *)w;
+    return *(const uint32_t *)(const void *)x;
 }
 
 static inline void stow_dsp_pairs(uint32_t a, uint32_t b, uint32_t *to)
@@ -267,31 +271,19 @@ static inline void stow_dsp_pairs(uint32_t a, uint32_t b, uint32_t *to)
     to[3] = stow_dsp_high(a_odd, b_odd);
 }
 
-static void stow_dsp_prepare(const stow_dsp_place *at, size_t channel, stow_dsp_kernel *kernel)
+static void stow_dsp_prepare(const stow_filter_s8 *filter, size_t channel, stow_dsp_kernel *kernel)
 {
-    const stow_filter_s8 *filter = &at->op->filter;
-    for (int32_t column = 0; column < 3; column++) {
-        const uint32_t first = stow_dsp_weights(at, 0, column, channel);
-        stow_dsp_pairs(first, stow_dsp_weights(at, 1, column, channel), kernel->words + 4 * column);
-    }
-    const uint32_t third = stow_dsp_weights(at, 2, 0, channel);
-    stow_dsp_pairs(third, stow_dsp_weights(at, 2, 1, channel), kernel->words + 12);
-    stow_dsp_pairs(stow_dsp_weights(at, 2, 2, channel), 0, kernel->words + 16);
+    const size_t step = filter->weights_step, row = 3 * step;
+    const int8_t *w = filter->weights + channel;
+    stow_dsp_pairs(stow_dsp_at(w), stow_dsp_at(w + row), kernel->words);
+    stow_dsp_pairs(stow_dsp_at(w + step), stow_dsp_at(w + row + step), kernel->words + 4);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * step), stow_dsp_at(w + row + 2 * step), kernel->words + 8);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row), stow_dsp_at(w + 2 * row + step), kernel->words + 12);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row + 2 * step), 0, kernel->words + 16);
     for (size_t i = 0; i < 4; i++) {
         kernel->bias[i] = stow_first_sum(filter, channel + i);
-    }
-    const uint32_t zero_point = (uint32_t)at->op->in_zero_point;
-    for (int32_t row = 0; zero_point != 0 && row < 3; row++) {
-        const int inside = row >= at->rows.first && row < at->rows.last;
-        const int8_t *w = filter->weights + (size_t)(3 * row) * filter->weights_step + channel;
-        for (int32_t tap = 0; tap < 3; tap++, w += filter->weights_step) {
-            if (inside && tap >= at->columns.first && tap < at->columns.last) {
-                continue;
-            }
-            for (size_t i = 0; i < 4; i++) {
-                kernel->bias[i] += zero_point * (uint32_t)(int32_t)w[i];
-            }
-        }
+        kernel->scales[i].multiplier = filter->multiplier[(channel + i) * filter->step];
+        kernel->scales[i].bits = ~filter->shift[(channel + i) * filter->step];
     }
 }
 
@@ -327,82 +319,113 @@ static inline __attribute__((always_inline)) void stow_dsp_tap(uint32_t a, const
           : "memory");
 }
 
-static inline uint32_t stow_dsp_at(const int8_t *x)
-{
-    return *(const uint32_t *)(const void *)x;
-}
+/* Where four channels of a run of pixels come from and go to. */
+typedef struct stow_dsp_run {
+    const int8_t *rows[3]; /* what lies under the first column of the kernel at the first pixel */
+    size_t column;         /* bytes from one column to the next */
+    size_t pixel;          /* bytes from one pixel to the next */
+    size_t count;
+    int8_t *out;
+    size_t out_pixel;
+} stow_dsp_run;
 
-/* `count` pixels of four channels; rows[i] is where the first column under the first of them lies. */
-static void stow_dsp_pixels(const stow_depthwise_s8 *op, const stow_dsp_kernel *kernel, const int8_t *const *rows,
-                            size_t channel, size_t count, int8_t *out)
+static __attribute__((noinline)) void stow_dsp_pixels(const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                                                      const stow_dsp_run *run)
 {
-    const size_t depth = (size_t)op->window.in_c, step = depth * (size_t)op->window.stride_w;
-    const stow_dsp_scale scale = stow_dsp_scale_from(&op->filter, channel);
-    const int32_t *m = scale.multiplier, *n = scale.shift;
-    const size_t one = scale.step;
-    const int8_t *x0 = rows[0], *x1 = rows[1], *x2 = rows[2];
+    const size_t column = run->column;
+    const int8_t *x0 = run->rows[0], *x1 = run->rows[1], *x2 = run->rows[2];
     const uint32_t *w = kernel->words;
-    for (; count > 0; count--, out += depth) {
+    int8_t *out = run->out;
+    for (size_t left = run->count; left > 0; left--) {
         uint32_t s0 = kernel->bias[0], s1 = kernel->bias[1], s2 = kernel->bias[2], s3 = kernel->bias[3];
         stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, &s0, &s1, &s2, &s3);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + depth), stow_dsp_at(x1 + depth), w + 4, &s0, &s1, &s2, &s3);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * depth), stow_dsp_at(x1 + 2 * depth), w + 8, &s0, &s1, &s2, &s3);
-        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + depth), w + 12, &s0, &s1, &s2, &s3);
-        stow_dsp_tap(stow_dsp_at(x2 + 2 * depth), w + 16, &s0, &s1, &s2, &s3);
-        x0 += step, x1 += step, x2 += step;
-        out[0] = stow_dsp_output(&scale, m[0], ~n[0] & 31, s0);
-        out[1] = stow_dsp_output(&scale, m[one], ~n[one] & 31, s1);
-        out[2] = stow_dsp_output(&scale, m[2 * one], ~n[2 * one] & 31, s2);
-        out[3] = stow_dsp_output(&scale, m[3 * one], ~n[3 * one] & 31, s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + column), stow_dsp_at(x1 + column), w + 4, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * column), stow_dsp_at(x1 + 2 * column), w + 8, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + column), w + 12, &s0, &s1, &s2, &s3);
+        stow_dsp_tap(stow_dsp_at(x2 + 2 * column), w + 16, &s0, &s1, &s2, &s3);
+        x0 += run->pixel, x1 += run->pixel, x2 += run->pixel;
+        const int32_t v0 = stow_dsp_output(range, kernel->scales[0].multiplier, kernel->scales[0].bits, s0);
+        const int32_t v1 = stow_dsp_output(range, kernel->scales[1].multiplier, kernel->scales[1].bits, s1);
+        const int32_t v2 = stow_dsp_output(range, kernel->scales[2].multiplier, kernel->scales[2].bits, s2);
+        const int32_t v3 = stow_dsp_output(range, kernel->scales[3].multiplier, kernel->scales[3].bits, s3);
+        out[0] = (int8_t)v0, out[1] = (int8_t)v1, out[2] = (int8_t)v2, out[3] = (int8_t)v3;
+        out += run->out_pixel;
     }
 }
 
-static int stow_dsp_suits(const stow_depthwise_s8 *op, const stow_place *place)
+static int stow_dsp_suits(const stow_depthwise_s8 *op)
 {
     const stow_window *w = &op->window;
     return op->filter.bounded && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_h == 1 && w->dilation_w == 1 &&
-           w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0 && w->in_w >= 3 &&
-           place->taps.first < place->taps.last;
+           w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0;
 }
 
-/* Columns [column, the one returned) whose kernels have the same taps inside the input. */
-static int32_t stow_dsp_run_of_columns(const stow_window *w, int32_t column)
+/* Columns whose taps all lie inside the input. */
+static stow_taps stow_dsp_interior(const stow_window *w)
 {
+    stow_taps columns = {stow_ceil_divide(w->pad_left, w->stride_w), (w->in_w - 3 + w->pad_left) / w->stride_w + 1};
+    columns.last = columns.last < w->out_w ? columns.last : w->out_w;
+    columns.first = columns.first < columns.last ? columns.first : columns.last;
+    return columns;
+}
+
+/* A pixel at the border: what lies under its kernel is brought together, the zero point where nothing does, and the
+ * kernel is the same for all. rows[i] is where the four channels begin in that row, NULL outside the input. */
+static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                            const int8_t *const *rows, int32_t column, int8_t *out)
+{
+    const stow_window *w = &op->window;
+    const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
     const int32_t left = column * w->stride_w - w->pad_left;
-    if (left < 0 || left + 3 > w->in_w) {
-        return column + 1;
+    uint32_t patch[9], *at = patch;
+    for (size_t i = 0; i < 3; i++) {
+        for (int32_t j = left; j < left + 3; j++) {
+            const int inside = rows[i] != NULL && j >= 0 && j < w->in_w;
+            *at++ = inside ? stow_dsp_at(rows[i] + (size_t)j * (size_t)w->in_c) : outside;
+        }
     }
-    const int32_t end = (w->in_w - 3 + w->pad_left) / w->stride_w + 1;
-    return end < w->out_w ? end : w->out_w;
+    const int8_t *x = (const int8_t *)(const void *)patch;
+    const stow_dsp_run run = {{x, x + 12, x + 24}, 4, 0, 1, out, 0};
+    stow_dsp_pixels(range, kernel, &run);
 }
 
 STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out)
 {
     const stow_window *w = &op->window;
-    if (!stow_dsp_suits(op, place)) {
+    if (!stow_dsp_suits(op)) {
         stow_depthwise_row_portable_s8(op, place, out);
         return;
     }
-    stow_dsp_place at = {op, place->taps, {0, 0}, 0};
+    const size_t depth = (size_t)w->in_c;
+    const int whole = place->taps.first == 0 && place->taps.last == 3;
+    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_dsp_interior(w) : none;
+    const stow_dsp_range range = stow_dsp_range_of(&op->filter);
+    const size_t start = (size_t)(inner.first * w->stride_w - w->pad_left) * depth;
+    const int8_t *rows[3];
+    for (int32_t i = 0; i < 3; i++) {
+        const int inside = i >= place->taps.first && i < place->taps.last;
+        rows[i] = inside ? (const int8_t *)stow_row_under(&op->in, w, place, i) : NULL;
+    }
     stow_dsp_kernel kernel;
-    for (int32_t column = 0; column < w->out_w;) {
-        const int32_t last = stow_dsp_run_of_columns(w, column);
-        const int32_t left = column * w->stride_w - w->pad_left;
-        const int32_t start = left < 0 ? 0 : left + 3 > w->in_w ? w->in_w - 3 : left;
-        at.columns = stow_clip(left, 3, 1, w->in_w);
-        at.shift = start - left;
-        for (size_t channel = 0; channel < (size_t)w->in_c; channel += 4) {
-            const int8_t *rows[3];
-            for (int32_t i = 0; i < 3; i++) {
-                const int32_t tap = stow_clamp(i, place->taps.first, place->taps.last - 1);
-                const uint8_t *row = stow_row_under(&op->in, w, place, tap);
-                rows[i] = (const int8_t *)row + (size_t)start * (size_t)w->in_c + channel;
+    for (size_t channel = 0; channel < depth; channel += 4, out += 4) {
+        stow_dsp_prepare(&op->filter, channel, &kernel);
+        for (int32_t column = 0; column < w->out_w; column++) {
+            if (column == inner.first && inner.first < inner.last) {
+                const stow_dsp_run run = {{rows[0] + start, rows[1] + start, rows[2] + start},
+                                          depth,
+                                          depth * (size_t)w->stride_w,
+                                          (size_t)(inner.last - inner.first),
+                                          out + (size_t)column * depth,
+                                          depth};
+                stow_dsp_pixels(&range, &kernel, &run);
+                column = inner.last - 1;
+            } else {
+                stow_dsp_border(op, &range, &kernel, rows, column, out + (size_t)column * depth);
             }
-            stow_dsp_prepare(&at, channel, &kernel);
-            stow_dsp_pixels(op, &kernel, rows, channel, (size_t)(last - column),
-                            out + (size_t)column * (size_t)w->in_c + channel);
         }
-        column = last;
+        for (size_t i = 0; i < 3; i++) {
+            rows[i] = rows[i] == NULL ? NULL : rows[i] + 4;
+        }
     }
 }
 
