@@ -6,6 +6,12 @@
 
 #include "stow_set.h"
 
+/* Whether all rows lie in memory one after another. */
+static inline int stow_rows_are_together(const stow_rows *rows)
+{
+    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
+}
+
 /* What a kernel keeps on its stack for the tiles it runs. */
 typedef struct stow_mm_room {
     _Alignas(16) int8_t patch[STOW_MM_PIXELS * STOW_MM_PATCH];

@@ -41,7 +41,7 @@
 #else
 #define STOW_MM_PIXELS 2u
 #endif
-#define STOW_MM_PATCH 128u
+#define STOW_MM_PATCH 144u
 
 /* `pixels` vectors of `depth` elements, times the weights of outputs [first, first + outputs).
  *

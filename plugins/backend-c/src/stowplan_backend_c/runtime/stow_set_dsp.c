@@ -87,8 +87,6 @@ static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multi
 }
 
 /* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
-#define STOW_DSP_DEPTH 128u
-
 static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t pixels)
 {
     const uint32_t *words = (const uint32_t *)(const void *)x;
@@ -214,7 +212,7 @@ static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t 
 
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
 {
-    uint32_t x[STOW_MM_PIXELS * STOW_DSP_DEPTH / 2];
+    uint32_t x[STOW_MM_PIXELS * STOW_MM_PATCH / 2];
     if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
         !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
         stow_mm_portable_s8(mm);
@@ -429,29 +427,33 @@ STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_
     }
 }
 
-/* value * multiplier / 2^31 / 2^bits, rounded twice, for values of at most 30 bits. */
-static inline int32_t stow_dsp_scaled(int32_t value, int32_t multiplier, int32_t shift)
+/* An operand of a sum in the common scale, times two and without the last rounding: it is (result + 1) >> 1. */
+static inline int32_t stow_dsp_operand(int32_t value, int32_t multiplier, int32_t bits)
 {
-    return stow_rounding_shift_31(stow_dsp_high_product((uint32_t)value, multiplier), (uint32_t)-shift & 31u);
+    int32_t twice = 2 * stow_dsp_high_product((uint32_t)value << 20, multiplier);
+    twice += twice >> 31;
+    __asm("asr %0, %1" : "+r"(twice) : "r"(bits));
+    return twice;
 }
 
 STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
-    const int32_t a_shift = params[STOW_ADD_S8_A_SHIFT], b_shift = params[STOW_ADD_S8_B_SHIFT];
-    const int32_t shift = params[STOW_ADD_S8_OUTPUT_SHIFT];
-    if (a_shift > 0 || b_shift > 0 || shift > 0) {
+    const int32_t a_bits = -params[STOW_ADD_S8_A_SHIFT], b_bits = -params[STOW_ADD_S8_B_SHIFT];
+    const int32_t bits = ~params[STOW_ADD_S8_OUTPUT_SHIFT];
+    if (((a_bits | b_bits | bits) & ~31) != 0) {
         stow_add_portable_s8(params, a, b, out, size);
         return;
     }
     const int32_t a_zero = params[STOW_ADD_S8_A_ZERO_POINT], b_zero = params[STOW_ADD_S8_B_ZERO_POINT];
     const int32_t a_multiplier = params[STOW_ADD_S8_A_MULTIPLIER], b_multiplier = params[STOW_ADD_S8_B_MULTIPLIER];
-    const int32_t multiplier = params[STOW_ADD_S8_OUTPUT_MULTIPLIER], zero = params[STOW_ADD_S8_OUTPUT_ZERO_POINT];
-    const int32_t low = params[STOW_ADD_S8_ACT_MIN], high = params[STOW_ADD_S8_ACT_MAX];
-    for (size_t i = 0; i < size; i++) {
-        const int32_t wide_a = stow_dsp_scaled((a[i] - a_zero) * (1 << 20), a_multiplier, a_shift);
-        const int32_t wide_b = stow_dsp_scaled((b[i] - b_zero) * (1 << 20), b_multiplier, b_shift);
-        const int32_t sum = stow_dsp_scaled(wide_a + wide_b, multiplier, shift);
-        out[i] = (int8_t)stow_clamp(sum + zero, low, high);
+    const int32_t multiplier = params[STOW_ADD_S8_OUTPUT_MULTIPLIER];
+    const int32_t minimum = params[STOW_ADD_S8_ACT_MIN], maximum = params[STOW_ADD_S8_ACT_MAX];
+    const stow_dsp_range range = {2 * params[STOW_ADD_S8_OUTPUT_ZERO_POINT] + 1, minimum, maximum,
+                                  minimum > INT8_MIN || maximum < INT8_MAX};
+    for (const int8_t *end = a + size; a != end;) {
+        const int32_t wide_a = stow_dsp_operand(*a++ - a_zero, a_multiplier, a_bits) + 1;
+        const int32_t wide_b = stow_dsp_operand(*b++ - b_zero, b_multiplier, b_bits) + 1;
+        *out++ = (int8_t)stow_dsp_output(&range, multiplier, bits, (uint32_t)((wide_a >> 1) + (wide_b >> 1)));
     }
 }
 
