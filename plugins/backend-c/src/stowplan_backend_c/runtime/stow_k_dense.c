@@ -40,12 +40,6 @@ typedef struct stow_dense_s8 {
     int together; /* rows follow each other, and so do vectors */
 } stow_dense_s8;
 
-/* Whether all rows lie in memory one after another. */
-static int stow_rows_are_together(const stow_rows *rows)
-{
-    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
-}
-
 /* Bring elements [start, start + size) of a vector together. */
 static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t start, size_t size, int8_t *to)
 {

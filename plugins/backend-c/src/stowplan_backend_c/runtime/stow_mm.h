@@ -6,6 +6,12 @@
 
 #include "stow_set.h"
 
+/* Whether all rows lie in memory one after another. */
+static inline int stow_rows_are_together(const stow_rows *rows)
+{
+    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
+}
+
 /* What a kernel keeps on its stack for the tiles it runs. */
 typedef struct stow_mm_room {
     _Alignas(16) int8_t patch[STOW_MM_PIXELS * STOW_MM_PATCH];
@@ -29,15 +35,17 @@ static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm,
     const stow_set *set = stow_kernel_set();
     const size_t most = source->depth <= source->part ? outputs : STOW_MM_OUTPUTS;
     const size_t step = mm->filter->weights_step;
+    const size_t parts = (source->depth + source->part - 1) / source->part;
+    const size_t part = ((source->depth + parts - 1) / parts + 15u) & ~(size_t)15; /* of about the same size */
     int8_t *out = mm->out;
     mm->sums = source->room->sums;
     for (size_t done = 0; done < outputs; done += most) {
         mm->first = from + done;
         mm->outputs = outputs - done < most ? outputs - done : most;
         mm->out = out + done;
-        for (size_t start = 0; start < source->depth; start += source->part) {
+        for (size_t start = 0; start < source->depth; start += part) {
             const size_t left = source->depth - start;
-            mm->depth = left < source->part ? left : source->part;
+            mm->depth = left < part ? left : part;
             mm->w = mm->filter->weights + mm->first * step + start;
             mm->begins = start == 0;
             mm->ends = mm->depth == left;

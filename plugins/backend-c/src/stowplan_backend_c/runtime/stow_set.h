@@ -41,13 +41,13 @@
 #else
 #define STOW_MM_PIXELS 2u
 #endif
-#define STOW_MM_PATCH 128u
+#define STOW_MM_PATCH 144u
 
 /* `pixels` vectors of `depth` elements, times the weights of outputs [first, first + outputs).
  *
- * Where a vector is handed over in several parts, `sums` keeps what there is so far: sums[p * STOW_MM_OUTPUTS + o] for
- * output first + o. The first part `begins` (from the bias), the last one `ends` (with the output bytes); else it may
- * be NULL. Vectors have weights of zero in the elements that only pad them, and any bytes there. */
+ * A vector may be handed over in several parts, if it has at most STOW_MM_OUTPUTS outputs: `sums` keeps what there is so
+ * far, sums[p * STOW_MM_OUTPUTS + o] for output first + o. The first part `begins` (from the bias), the last one `ends`
+ * (with the output bytes). Vectors have weights of zero in the elements that only pad them, and any bytes there. */
 typedef struct stow_mm_s8 {
     const stow_filter_s8 *filter;
     const int8_t *x; /* the first vector; the next is x_step bytes on */
