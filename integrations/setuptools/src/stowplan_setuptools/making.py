@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from stowplan.build.jobs import Outcome, Terms, Workshop
@@ -15,7 +14,7 @@ from stowplan.cli.codegen_command import generated, identifier
 from stowplan.cli.output import write_file
 from stowplan.errors import StowplanError, UsageError
 from stowplan.flow.model import Model
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import SourceOptions
 
 PROJECT = Path("pyproject.toml")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +12,7 @@ from stowplan.build.jobs import Terms
 from stowplan.build.schema import problems, project_schema
 from stowplan.cli.caching import read_only_by_environment
 from stowplan.errors import UsageError
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan_setuptools.ending import stop
 
 PREFIX = "stowplan."
