@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import tarfile
 import zipfile
@@ -52,3 +53,16 @@ def edit(project: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks of a page in one language, in their order."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert found, f"{page} has no block in {language}"
+    return found
+
+
+def commands(page: Path) -> list[str]:
+    """Return what a page tells its reader to type."""
+    lines = "".join(blocks(page, "console")).splitlines()
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]

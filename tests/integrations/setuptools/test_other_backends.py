@@ -7,38 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from python_builds import READ, built, call, contents, edit
-from wheel_house import Env, NoWheels, fetch
+from python_builds import READ, blocks, built, call, contents, edit
+from wheel_house import ROOT, Env, NoWheels, fetch
 
 pytestmark = pytest.mark.slow
 PLACED = [f"digit_reader/digits.{suffix}" for suffix in ("c", "h", "stow")]
-HATCHLING = """
-[build-system]
-requires = ["hatchling", "stowplan-setuptools"]
-build-backend = "hatchling.build"
-
-[tool.hatch.build.targets.wheel]
-packages = ["src/digit_reader"]
-
-[tool.hatch.build.hooks.stowplan]
-"""
-SCIKIT = """
-[build-system]
-requires = ["scikit-build-core>=0.10", "stowplan-setuptools"]
-build-backend = "scikit_build_core.build"
-
-[tool.scikit-build]
-wheel.packages = ["src/digit_reader"]
-"""
-CMAKE = """
-cmake_minimum_required(VERSION 3.18)
-project(digit_reader LANGUAGES NONE)
-find_package(Python REQUIRED COMPONENTS Interpreter)
-set(models ${CMAKE_CURRENT_BINARY_DIR}/models)
-add_custom_target(models ALL
-    COMMAND ${Python_EXECUTABLE} -m stowplan_setuptools --project ${CMAKE_CURRENT_SOURCE_DIR} --into ${models})
-install(DIRECTORY ${models}/ DESTINATION .)
-"""
+GUIDE = ROOT / "docs" / "setuptools.md"
+_, HATCHLING, SCIKIT = blocks(GUIDE, "toml")
+(CMAKE,) = blocks(GUIDE, "cmake")
 
 
 def under(project: Path, backend: str) -> Path:
@@ -46,7 +22,7 @@ def under(project: Path, backend: str) -> Path:
     path = project / "pyproject.toml"
     text = path.read_text()
     kept = text[text.index("[project]") : text.index("[tool.setuptools")] + text[text.index("[[tool.stowplan") :]
-    path.write_text(backend + kept)
+    path.write_text(f"{backend}\n{kept}")
     return project
 
 
