@@ -294,3 +294,86 @@ def test_the_schema_for_validators_is_that_of_the_project_file(builder: Env, hou
     done = builder.run(*validate, cwd=example)
     assert done.returncode != 0
     assert "tool.stowplan.models" in done.stdout + done.stderr
+
+
+PLUGIN = """
+import warnings
+from dataclasses import dataclass
+from stowplan.plugins.hooks import hook
+from stowplan_backend_c import CBackend
+from stowplan_scheduler_stream import StreamScheduler
+
+class Warns(StreamScheduler):
+    def schedule(self, graph, target, options):
+        warnings.warn("no guarantee", UserWarning)
+        return StreamScheduler().schedule(graph, target, options)
+
+class Fails(CBackend):
+    def generate(self, plan, options):
+        raise KeyError("no such table")
+
+@hook
+def stowplan_schedulers():
+    return [Warns(name="warns")]
+
+@hook
+def stowplan_backends():
+    return [Fails(name="fails")]
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A folder with an installed plugin: a scheduler that warns, and a backend that generates no C."""
+    site = tmp_path / "site"
+    info = site / "acme_plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "acme_plugin.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[stowplan]\nacme = acme_plugin\n")
+    return site
+
+
+def test_what_a_plugin_warns_of_is_said_and_what_it_breaks_is_one_line(
+    builder: Env, example: Path, plugin: Path
+) -> None:
+    warned = call(builder, example, "build_wheel", {"stowplan.scheduler": "warns"}, PYTHONPATH=str(plugin))
+    assert warned.returncode == 0, warned.stderr
+    assert "stowplan: digits: warning: no guarantee" in warned.stdout
+    failed = call(builder, example, "build_wheel", {"stowplan.backend": "fails"}, PYTHONPATH=str(plugin))
+    assert failed.returncode == 1
+    assert failed.stderr.strip().splitlines()[-1] == (
+        "error: stowplan: digits: internal fault: backend fails: KeyError: 'no such table' (internal)"
+    )
+    assert "Traceback" not in failed.stderr
+    assert not generated(example / "build"), "no plan without its source"
+
+
+@pytest.mark.parametrize(
+    ("blocked", "message"),
+    [
+        ("build/lib/digit_reader/digits.stow/x", "is a directory; name a file in it"),
+        ("build/lib/digit_reader/digits.c/x", "cannot be written: Is a directory"),
+        ("build/stowplan", "build/stowplan: cannot become a folder: File exists"),
+        ("build/stowplan/built.json/x", "cannot be written: Is a directory"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line(builder: Env, example: Path, blocked: str, message: str) -> None:
+    path = example / blocked
+    path.parent.mkdir(parents=True)
+    path.write_text("in the way")
+    done = call(builder, example, "build_wheel")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert message in last and last.endswith(" (output)"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_compiler_is_the_line_of_the_command_line(builder: Env, example: Path, tmp_path: Path) -> None:
+    alone = {"STOWPLAN_CACHE_DIR": str(tmp_path / "fresh"), "PATH": str(tmp_path), "CC": ""}
+    command = (builder.python, "-m", "stowplan", "compile", "models/digits.tflite", "-m", "800", "-o", "digits.stow")
+    told = builder.run(*command, cwd=example, **alone).stderr.strip().removeprefix("Error: ")
+    assert "compiler" in told
+    done = call(builder, example, "build_wheel", **alone)
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == f"error: stowplan: digits: {told} (run)"

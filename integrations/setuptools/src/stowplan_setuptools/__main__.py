@@ -23,8 +23,6 @@ def main() -> int:
         arguments = parser.parse_args()
         jobs = packaged(arguments.project, {})
         folders = {job.package: arguments.into.joinpath(*job.package.split(".")) for job in jobs}
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
         make(jobs, folders, Settings().terms, print)
     except StowplanError as err:
         print_error(err, as_json=False)

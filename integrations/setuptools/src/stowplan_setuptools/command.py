@@ -55,8 +55,6 @@ class build_stowplan(Command):  # type: ignore[misc, unused-ignore]  # noqa: N80
             self._check_packages()
             self._remove_what_is_gone()
             folders = {job.package: self._folder(job.package) for job in self.jobs}
-            for folder in folders.values():
-                folder.mkdir(parents=True, exist_ok=True)
             make(self.jobs, folders, current().terms, _log.info)
         except StowplanError as err:
             stop(err)

@@ -45,8 +45,6 @@ class StowplanHook(BuildHookInterface):  # type: ignore[type-arg]
             return
         self._made = tempfile.TemporaryDirectory()
         folders = {job.package: Path(self._made.name, *job.package.split(".")) for job in jobs}
-        for folder in folders.values():
-            folder.mkdir(parents=True, exist_ok=True)
         for package in folders:
             self._package_folder(package)  # refuses one that is not there
         for result in make(jobs, folders, Settings().terms):

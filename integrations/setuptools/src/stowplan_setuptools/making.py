@@ -11,8 +11,8 @@ from stowplan.build.jobs import Outcome, Terms, Workshop
 from stowplan.build.matrix import local_shop
 from stowplan.build.project import Job, read_project
 from stowplan.cli.codegen_command import generated, identifier
-from stowplan.cli.output import write_file
-from stowplan.errors import StowplanError, UsageError
+from stowplan.cli.output import make_folder, write_file
+from stowplan.errors import InternalFault, OutputError, StowplanError, UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import SourceOptions
@@ -77,20 +77,21 @@ def source_files(jobs: Iterable[Job], root: Path) -> tuple[str, ...]:
 
 
 def make(jobs: Sequence[Job], folders: Folders, terms: Terms, told: Told = lambda line: None) -> list[Result]:
-    """Write the files of each job into the folder of its package.
+    """Write the files of each job into the folder of its package, which is made if need be.
 
-    What is up to date stays untouched. Raises `ModelFailed` for the first model that is refused; then no file of it or
-    of a later one is left, so that nothing old is taken for good.
+    What is up to date stays untouched. Raises `ModelFailed` for the first model that is refused, `OutputError` for a
+    file that cannot be written; then no file of that model or of a later one is left, so that nothing old is taken for
+    good.
     """
     shop = local_shop(terms)
     results: list[Result] = []
     try:
         for job in jobs:
-            results.append(_made(job, folders[job.package], shop))
-            told(f"stowplan: {job.model}: {results[-1].status} {results[-1].files[0]}")
-    except StowplanError:
+            results.append(_made(job, folders[job.package], shop, told))
+    except BaseException:
         for job in jobs[len(results) :]:
-            remove(folders[job.package] / name for name in file_names(job))
+            with suppress(OutputError):  # what is not ours, a folder of that name say, is what the error is about
+                remove(folders[job.package] / name for name in file_names(job))
         raise
     finally:
         shop.finish()
@@ -98,9 +99,12 @@ def make(jobs: Sequence[Job], folders: Folders, terms: Terms, told: Told = lambd
 
 
 def remove(files: Iterable[Path]) -> None:
+    """Remove files, those that are there. Raises `OutputError`."""
     for file in files:
-        with suppress(FileNotFoundError):
-            file.unlink()
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as err:
+            raise OutputError(f"{file}: cannot be removed: {err.strerror or err}") from err
 
 
 def _inputs(model: Path) -> tuple[Path, ...]:
@@ -110,7 +114,8 @@ def _inputs(model: Path) -> tuple[Path, ...]:
     return (model, *external_files(Model.read(model), host()))
 
 
-def _made(job: Job, folder: Path, shop: Workshop) -> Result:
+def _made(job: Job, folder: Path, shop: Workshop, told: Told) -> Result:
+    make_folder(folder)
     names = file_names(job)
     plan = folder / names[0]
     placed = replace(job, output=plan)
@@ -119,6 +124,9 @@ def _made(job: Job, folder: Path, shop: Workshop) -> Result:
         raise ModelFailed(outcome)
     if job.with_c:
         _write_c(plan, job)
+    told(f"stowplan: {job.model}: {outcome.status} {plan}")
+    for line in outcome.diagnostics:
+        told(f"stowplan: {job.model}: warning: {line}")
     return Result(job=job, status=outcome.status, files=tuple(folder / name for name in names))
 
 
@@ -126,6 +134,13 @@ def _write_c(plan: Path, job: Job) -> None:
     """Write what `stowplan codegen PLAN` would; a file that is right already keeps its time."""
     source = plan.with_suffix(".c")
     options = SourceOptions(name=identifier(source.stem), format="core")
-    for path, data in generated(plan.read_bytes(), source, options, job.request.backend).items():
+    try:
+        files = generated(plan.read_bytes(), source, options, job.request.backend)
+    except StowplanError:
+        raise
+    except Exception as err:  # of the backend's plugin: a build ends with one line all the same
+        what = f"{type(err).__name__}: {' '.join(str(err).split())[:300]}"
+        raise InternalFault(f"{job.name}: internal fault: backend {job.request.backend}: {what}") from err
+    for path, data in files.items():
         if not path.is_file() or path.read_bytes() != data:
             write_file(path, data)

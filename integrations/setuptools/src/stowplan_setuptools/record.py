@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from stowplan.cli.output import make_folder, write_file
+
 Place = tuple[str, str]
 """A package and the name of a file in it."""
 
@@ -19,5 +21,6 @@ def recorded(file: Path) -> tuple[Place, ...]:
 
 
 def record(file: Path, places: Iterable[Place]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(sorted(set(places))), "utf-8")
+    """Keep what is being written, before it is. Raises `OutputError`."""
+    make_folder(file.parent)
+    write_file(file, json.dumps(sorted(set(places))).encode())
