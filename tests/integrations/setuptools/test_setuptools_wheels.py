@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from python_builds import DIGITS, built, call, contents, edit
+from tflite_builder import ModelBuilder
 from wheel_house import Env, NoWheels, fetch
 
 pytestmark = pytest.mark.slow
@@ -161,24 +162,38 @@ def test_a_wrong_table_ends_the_build_with_one_line(builder: Env, example: Path,
     assert not list((example / "dist").glob("*.whl"))
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [(None, "no such file"), (b"", "the file is empty; export the model again"), (b"TFL3 is what it is not", "")],
-)
-def test_a_model_that_is_none_ends_the_build_as_it_ends_the_command(
-    builder: Env, example: Path, data: bytes | None, message: str
+def unsupported() -> bytes:
+    """Return a model with an operator that is not supported."""
+    model = ModelBuilder()
+    x = model.input("x", (1, 4, 4, 2), "int8", scale=0.5, zero_point=0)
+    y = model.tensor("y", (1, 4, 4, 2), "int8", scale=0.5, zero_point=0)
+    model.operator("UNIQUE", [x], [y])
+    return model.outputs(y).build()
+
+
+NO_MODELS = {
+    "missing": (None, "no such file", "bad-model"),
+    "empty": (b"", "the file is empty; export the model again", "bad-model"),
+    "damaged": (b"TFL3 is what it is not", "", "bad-model"),
+    "unsupported": (unsupported(), 'operator 0 (UNIQUE "y"): not a supported operator', "unsupported"),
+}
+
+
+@pytest.mark.parametrize("case", NO_MODELS)
+def test_a_model_that_does_not_convert_ends_the_build_as_it_ends_the_command(
+    builder: Env, example: Path, case: str
 ) -> None:
+    data, message, code = NO_MODELS[case]
     model = example / "models" / "digits.tflite"
-    if data is None:
-        model.unlink()
-    else:
+    model.unlink()
+    if data is not None:
         model.write_bytes(data)
     told = stowplan(builder, example, "compile", "models/digits.tflite", "-m", "800").stderr.strip()
     done = call(builder, example, "build_wheel")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert told.endswith(message) and told.removeprefix("Error: ") in last
-    assert last.startswith("error: stowplan: ") and last.endswith(" (bad-model)")
+    assert message in told and told.removeprefix("Error: ") in last
+    assert last.startswith("error: stowplan: ") and last.endswith(f" ({code})")
     assert "Traceback" not in done.stdout + done.stderr
 
 
