@@ -197,6 +197,31 @@ def test_a_model_that_does_not_convert_ends_the_build_as_it_ends_the_command(
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_a_flat_layout_with_a_package_in_a_package_and_commands_of_its_own(builder: Env, example: Path) -> None:
+    shutil.move(example / "src" / "digit_reader", example / "digit_reader")
+    inner = example / "digit_reader" / "plans"
+    inner.mkdir()
+    (inner / "__init__.py").write_text("")
+    (example / "own_commands.py").write_text(
+        "from setuptools.command.build import build\nclass own_build(build):\n    own = True\n"
+        "    def run(self):\n        print('OWN BUILD')\n        super().run()\n"
+    )
+    edit(
+        example, '[tool.setuptools.packages.find]\nwhere = ["src"]',
+        '[tool.setuptools]\npackages = ["digit_reader", "digit_reader.plans"]\n'
+        '[tool.setuptools.cmdclass]\nbuild = "own_commands.own_build"',
+    )  # fmt: skip
+    edit(example, 'package = "digit_reader"', 'package = "digit_reader.plans"')
+    done = call(builder, example, "build_wheel")
+    assert done.returncode == 0, done.stderr
+    assert "OWN BUILD" in done.stdout
+    placed = {f"digit_reader/plans/digits.{suffix}" for suffix in ("c", "h", "stow")}
+    assert placed < set(contents(next((example / "dist").glob("*.whl"))))
+    built(builder, example, "build_editable")
+    assert generated(example / "digit_reader") == {"plans/digits.c", "plans/digits.h", "plans/digits.stow"}
+    assert not any(name in contents(built(builder, example, "build_sdist")) for name in placed)
+
+
 def test_settings_of_the_command_line_win_over_the_table(builder: Env, example: Path, tmp_path: Path) -> None:
     edit(example, "c = true", "c = true\noptions = {keep_names = false}")
     wheel = built(builder, example, settings={"stowplan.keep_names": "true", "stowplan.cache": "off"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,31 @@ from stowplan_setuptools.making import packaged
 from stowplan_setuptools.settings import current
 from stowplan_setuptools.sources import archive, manifest
 
-MARK = "with_stowplan"
 FLOOR = 65
 """The first setuptools whose editable builds ask sub-commands the way ours answers."""
 _log = logging.getLogger(__name__)
 
 
 def attach(distribution: Any, path: Path) -> None:
-    """Give a distribution the models of its project file. Ends the build for a table that is wrong.
-
-    setuptools calls this twice, and what it reads in between may replace the commands.
-    """
-    if not hasattr(distribution, ATTRIBUTE):
-        setattr(distribution, ATTRIBUTE, _jobs(path))
+    """Give a distribution the models of its project file. Ends the build for a table that is wrong."""
+    if hasattr(distribution, ATTRIBUTE):
+        return  # setuptools may finalize a distribution twice
+    setattr(distribution, ATTRIBUTE, _jobs(path))
     if jobs_of(distribution):
-        distribution.cmdclass[COMMAND] = build_stowplan
-        for name, make in ADJUSTED.items():
-            command = distribution.get_command_class(name)
-            if not getattr(command, MARK, False):
-                distribution.cmdclass[name] = type(name, (command,), {**make(command), MARK: True})
+        distribution.get_command_class = partial(_command_class, distribution.get_command_class, {})
+
+
+def _command_class(find: Callable[[str], Any], known: dict[str, Any], name: str) -> Any:
+    """Return the class of a command, adjusted where it is one of ours.
+
+    Not put into `cmdclass`: setuptools replaces that by the project's own after plugins have been asked.
+    """
+    if name == COMMAND:
+        return build_stowplan
+    if name not in known:
+        found = find(name)
+        known[name] = type(name, (found,), ADJUSTED[name](found)) if name in ADJUSTED else found
+    return known[name]
 
 
 def _jobs(path: Path) -> tuple[Job, ...]:

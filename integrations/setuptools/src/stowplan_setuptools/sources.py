@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from stowplan_setuptools.ending import stop
 
 EPOCH = 315532800
 """1980-01-01, the earliest time a wheel can hold: of all files in an archive unless SOURCE_DATE_EPOCH is another."""
+GZIP_WINDOW = 31
+"""How zlib is asked for the largest window with a header and check of gzip around; the header has no time."""
 
 
 def manifest(base: Any) -> dict[str, Any]:
@@ -66,4 +68,6 @@ def settle(path: Path, time_s: int) -> None:
             }
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             new.addfile(member, old.extractfile(member) if member.isreg() else None)
-    path.write_bytes(gzip.compress(settled.getvalue(), mtime=time_s))
+    # In one piece and by zlib itself: what `gzip` makes of the same bytes differs between versions of Python.
+    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP_WINDOW)
+    path.write_bytes(packer.compress(settled.getvalue()) + packer.flush())
