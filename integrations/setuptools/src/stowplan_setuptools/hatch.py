@@ -19,6 +19,7 @@ class StowplanHook(BuildHookInterface):  # type: ignore[type-arg]
     """Puts plans into wheels, models into sdists; an editable install gets plans among its sources."""
 
     PLUGIN_NAME = "stowplan"
+    _made: tempfile.TemporaryDirectory[str] | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         try:
@@ -29,8 +30,6 @@ class StowplanHook(BuildHookInterface):  # type: ignore[type-arg]
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if self._made is not None:
             self._made.cleanup()
-
-    _made: tempfile.TemporaryDirectory[str] | None = None
 
     def _add(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
