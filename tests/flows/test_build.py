@@ -269,7 +269,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "empty": ("[models]\n[targets]", "models: is empty; targets: is empty"),
     "no list": ("models=['a']", 'models.0: "a" is no table'),
     "empty list": ("models=[]", "models: is empty"),
-    "no name": ("[[models]]\npath='a b'\nmemory='1K'", "models.0: name is missing, and that of the file, 'a b', is"),
+    "no name": ("[[models]]\npath='a b'\nmemory='1K'", "name is missing, and that of the file, 'a b', does not have"),
     "line end": ('[[models]]\npath="a"\nname="b\\n"\nmemory="1K"', 'models.0.name: "b\\n" does not have the form'),
     "two names": ("[models]\na={path='a',name='b'}\n[targets.a]\nmemory='1K'", "models.a.name: in a table the key is"),
     "flash alone": ("[[models]]\npath='a'\nflash='1M'", "models.0.flash: goes with memory; write memory as well"),
