@@ -275,7 +275,7 @@ def test_a_table_without_packages_is_said_to_do_nothing(builder: Env, example: P
     assert not any(name.endswith(".stow") for name in contents(next((example / "dist").glob("*.whl"))))
 
 
-VERSIONS = ("65.0.0", "65.5.0", "68.2.2", "72.2.0", "75.8.0", "80.9.0", "")
+VERSIONS = ("65.0.0", "65.5.0", "68.2.2", "75.8.0", "80.9.0", "")
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version or "newest")
