@@ -41,7 +41,11 @@
 #else
 #define STOW_MM_PIXELS 2u
 #endif
+#if STOW_WITH_SET_HELIUM
+#define STOW_MM_PATCH 288u
+#else
 #define STOW_MM_PATCH 144u
+#endif
 
 /* `pixels` vectors of `depth` elements, times the weights of outputs [first, first + outputs).
  *
