@@ -148,7 +148,7 @@ STOW_API void stow_conv_2d_s8_run(const stow_call *call)
     const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {
         stow_conv_turn_to(&conv, unit);
-        source.part = conv.direct && conv.rows[0] != NULL ? stow_kernel_set()->depth : STOW_MM_PATCH;
+        source.part = conv.direct && conv.rows[0] != NULL ? 0 : STOW_MM_PATCH;
         stow_mm_run_s8(&source, &conv.filter, 0, at_once * (size_t)conv.window.out_w, (size_t)conv.window.out_c,
                        (int8_t *)stow_row(&result, unit));
     }

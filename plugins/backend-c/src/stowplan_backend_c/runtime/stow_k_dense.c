@@ -76,7 +76,7 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
     op.in = stow_operand(call, 0);
     op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
     op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
-    const size_t part = op.together ? stow_kernel_set()->depth : STOW_MM_PATCH;
+    const size_t part = op.together ? 0 : STOW_MM_PATCH;
     stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
     memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);

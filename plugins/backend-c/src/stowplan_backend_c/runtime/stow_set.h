@@ -51,12 +51,12 @@
  *
  * A vector may be handed over in several parts, if it has at most STOW_MM_OUTPUTS outputs: `sums` keeps what there is so
  * far, sums[p * STOW_MM_OUTPUTS + o] for output first + o. The first part `begins` (from the bias), the last one `ends`
- * (with the output bytes). Vectors have weights of zero in the elements that only pad them, and any bytes there. */
+ * (with the output bytes). Where one part is all, there may be any number of outputs, and `sums` is room to use. Vectors have weights of zero in the elements that only pad them, and any bytes there. */
 typedef struct stow_mm_s8 {
     const stow_filter_s8 *filter;
     const int8_t *x; /* the first vector; the next is x_step bytes on */
     size_t x_step;
-    size_t pixels; /* at least 1, at most the set's */
+    size_t pixels; /* at least 1; at most the set's, unless they come as a whole: both `begins` and `ends` */
     size_t depth;
     const int8_t *w; /* the weights of output `first` for the first of these elements */
     size_t first;
@@ -77,8 +77,7 @@ typedef struct stow_depthwise_s8 {
 } stow_depthwise_s8;
 
 typedef struct stow_set {
-    size_t pixels; /* vectors that mm_s8 takes at once, at most STOW_MM_PIXELS */
-    size_t depth;  /* elements of each that it takes at once, at least STOW_MM_PATCH */
+    size_t pixels; /* vectors that mm_s8 takes at once in parts, at most STOW_MM_PIXELS */
     void (*mm_s8)(const stow_mm_s8 *mm);
     void (*depthwise_row_s8)(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
     /* out[i] from a[i] and b[i]; params are those of add_s8. `out` may be one of them. */

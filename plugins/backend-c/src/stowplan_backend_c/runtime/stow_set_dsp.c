@@ -210,20 +210,16 @@ static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t 
     }
 }
 
-STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
+/* One part of one tile: at most two vectors and STOW_MM_PATCH elements of each. */
+static void stow_dsp_tile(const stow_mm_s8 *mm)
 {
+    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
     uint32_t x[STOW_MM_PIXELS * STOW_MM_PATCH / 2];
-    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
-        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
-        stow_mm_portable_s8(mm);
-        return;
-    }
+    const size_t step = mm->filter->weights_step;
+    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
     for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
         stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
     }
-    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
-    const size_t step = mm->filter->weights_step;
-    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
     for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
         const size_t left = mm->outputs - first;
         stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
@@ -240,6 +236,43 @@ STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
         if (mm->ends) {
             stow_dsp_end(mm, first, sums.count);
         }
+    }
+}
+
+/* Vectors that come as a whole but are too long for one part. */
+static void stow_dsp_long(const stow_mm_s8 *mm)
+{
+    const size_t parts = (mm->depth + STOW_MM_PATCH - 1) / STOW_MM_PATCH;
+    const size_t most = ((mm->depth + parts - 1) / parts + 3u) & ~(size_t)3; /* of about the same size */
+    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
+        stow_mm_s8 part = *mm;
+        part.first = mm->first + first;
+        part.outputs = mm->outputs - first < STOW_MM_OUTPUTS ? mm->outputs - first : STOW_MM_OUTPUTS;
+        part.out = mm->out + first;
+        for (size_t start = 0; start < mm->depth; start += most) {
+            part.depth = mm->depth - start < most ? mm->depth - start : most;
+            part.x = mm->x + start;
+            part.w = mm->w + first * mm->filter->weights_step + start;
+            part.begins = start == 0;
+            part.ends = start + part.depth == mm->depth;
+            stow_dsp_tile(&part);
+        }
+    }
+}
+
+STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
+{
+    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
+        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
+        stow_mm_portable_s8(mm);
+        return;
+    }
+    stow_mm_s8 tile = *mm;
+    for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
+        tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
+        (tile.depth > STOW_MM_PATCH ? stow_dsp_long : stow_dsp_tile)(&tile);
+        tile.x += tile.pixels * tile.x_step;
+        tile.out += tile.pixels * tile.out_step;
     }
 }
 

@@ -8,22 +8,26 @@
 #if STOW_WITH_SET_HELIUM
 #include <arm_mve.h>
 
+/* Products of two vectors and two rows of weights, sixteen elements at a time; the last ones are as many as are left. */
+#define STOW_HELIUM_SQUARE \
+    "dlstp.8 lr, %[depth]\n" \
+    "1:\n\t" \
+    "vldrb.8 q0, [%[x]], #16\n\t" \
+    "vldrb.8 q1, [%[u]], #16\n\t" \
+    "vldrb.8 q2, [%[v]], #16\n\t" \
+    "vmladava.s8 %[xu], q0, q1\n\t" \
+    "vldrb.8 q3, [%[y]], #16\n\t" \
+    "vmladava.s8 %[xv], q0, q2\n\t" \
+    "vmladava.s8 %[yu], q3, q1\n\t" \
+    "vmladava.s8 %[yv], q3, q2\n\t" \
+    "letp lr, 1b\n"
+
 /* Products of two vectors and the weights of two outputs. Sums lie in even registers: the instruction has no others. */
 static inline void stow_helium_square(const int8_t *x, const int8_t *y, const int8_t *u, const int8_t *v, size_t depth,
                                       uint32_t *x_sums, uint32_t *y_sums)
 {
     uint32_t xu = x_sums[0], xv = x_sums[1], yu = y_sums[0], yv = y_sums[1];
-    __asm volatile("dlstp.8 lr, %[depth]\n"
-                   "1:\n\t"
-                   "vldrb.8 q0, [%[x]], #16\n\t"
-                   "vldrb.8 q1, [%[u]], #16\n\t"
-                   "vldrb.8 q2, [%[v]], #16\n\t"
-                   "vmladava.s8 %[xu], q0, q1\n\t"
-                   "vldrb.8 q3, [%[y]], #16\n\t"
-                   "vmladava.s8 %[xv], q0, q2\n\t"
-                   "vmladava.s8 %[yu], q3, q1\n\t"
-                   "vmladava.s8 %[yv], q3, q2\n\t"
-                   "letp lr, 1b\n"
+    __asm volatile(STOW_HELIUM_SQUARE
                    : [xu] "+Te"(xu), [xv] "+Te"(xv), [yu] "+Te"(yu), [yv] "+Te"(yv), [x] "+r"(x), [y] "+r"(y),
                      [u] "+r"(u), [v] "+r"(v)
                    : [depth] "r"(depth)
@@ -134,7 +138,16 @@ static void stow_helium_end(const stow_mm_s8 *mm, size_t first, size_t count)
     }
 }
 
-STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
+static inline int32x4_t stow_helium_vector(const uint32_t *sums)
+{
+    int32x4_t vector;
+    __asm("vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
+          : "=&w"(vector)
+          : "r"(sums[0]), "r"(sums[1]), "r"(sums[2]), "r"(sums[3]));
+    return vector;
+}
+
+static void stow_helium_part(const stow_mm_s8 *mm)
 {
     for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
         const size_t left = mm->outputs - first;
@@ -148,6 +161,56 @@ STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
         if (mm->ends) {
             stow_helium_end(mm, first, count);
         }
+    }
+}
+
+/* Sums of products of two vectors and four rows of weights, which lie `step` apart. */
+static inline void stow_helium_eight(const int8_t *x, const int8_t *y, const int8_t *w, size_t step, size_t depth,
+                                     int32x4_t *x_sums, int32x4_t *y_sums)
+{
+    uint32_t xs[4] = {0}, ys[4] = {0};
+    stow_helium_square(x, y, w, w + step, depth, xs, ys);
+    stow_helium_square(x, y, w + 2 * step, w + 3 * step, depth, xs + 2, ys + 2);
+    *x_sums = stow_helium_vector(xs);
+    *y_sums = stow_helium_vector(ys);
+}
+
+/* Two vectors that come as a whole, and a multiple of four outputs. */
+static void stow_helium_two(const stow_mm_s8 *mm, const stow_helium_range *range, const int8_t *x, int8_t *out)
+{
+    const stow_filter_s8 *filter = mm->filter;
+    const size_t step = filter->weights_step;
+    const int8_t *y = x + mm->x_step, *w = mm->w;
+    int8_t *out_y = out + mm->out_step;
+    const int32_t *bias = filter->bias, *multipliers = filter->multiplier, *shifts = filter->shift;
+    for (size_t done = 0; done < mm->outputs; done += 4, w += 4 * step) {
+        int32x4_t a, b;
+        stow_helium_eight(x, y, w, step, mm->depth, &a, &b);
+        if (bias != NULL) {
+            const int32x4_t more = vldrwq_s32(bias + done);
+            a = vaddq_s32(a, more);
+            b = vaddq_s32(b, more);
+        }
+        const int32x4_t multiplier = vldrwq_s32(multipliers + done), shift = vldrwq_s32(shifts + done);
+        vstrbq_s32(out + done, stow_helium_output(range, a, multiplier, shift));
+        vstrbq_s32(out_y + done, stow_helium_output(range, b, multiplier, shift));
+    }
+}
+
+STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
+{
+    stow_mm_s8 tile = *mm;
+    const int quick = mm->begins && mm->ends && mm->first == 0 && (mm->outputs & 3u) == 0 && mm->filter->step != 0;
+    const stow_helium_range range = stow_helium_range_of(mm->filter);
+    for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
+        tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
+        if (quick && tile.pixels == 2) {
+            stow_helium_two(&tile, &range, tile.x, tile.out);
+        } else {
+            stow_helium_part(&tile);
+        }
+        tile.x += tile.pixels * tile.x_step;
+        tile.out += tile.pixels * tile.out_step;
     }
 }
 
@@ -230,6 +293,14 @@ static void stow_helium_place(const stow_depthwise_s8 *op, const int8_t *const *
     }
 }
 
+/* To the next pixel, with the same taps inside the input. */
+static void stow_helium_move(stow_helium_taps *taps, size_t bytes)
+{
+    for (size_t i = 0; i < taps->inside; i++) {
+        taps->taps[i].x += bytes;
+    }
+}
+
 STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out)
 {
     const stow_window *w = &op->window;
@@ -244,9 +315,18 @@ STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const st
         rows[i] = inside ? (const int8_t *)stow_row_under(&op->in, w, place, i) : NULL;
     }
     const stow_helium_range range = stow_helium_range_of(&op->filter);
+    const int32_t reach = (w->kernel_w - 1) * w->dilation_w;
     stow_helium_taps taps;
+    int placed = 0;
     for (int32_t column = 0; column < w->out_w; column++, out += w->out_c) {
-        stow_helium_place(op, rows, column * w->stride_w - w->pad_left, &taps);
+        const int32_t left = column * w->stride_w - w->pad_left;
+        const int interior = left >= 0 && left + reach < w->in_w;
+        if (placed && interior) {
+            stow_helium_move(&taps, (size_t)w->stride_w * (size_t)w->in_c);
+        } else {
+            stow_helium_place(op, rows, left, &taps);
+        }
+        placed = interior;
         stow_helium_pixel(op, &range, &taps, out);
     }
 }
