@@ -91,7 +91,7 @@ static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t 
         if (row == NULL) {
             memset(to, conv->in_zero_point, run);
         } else if (inside) {
-            memcpy(to, row + (size_t)left * (size_t)window->in_c + at, run);
+            stow_copy_s8(to, row + (size_t)left * (size_t)window->in_c + at, run);
         } else {
             (window->dilation_w == 1 ? stow_conv_gather_row_s8 : stow_conv_gather_apart_s8)(conv, row, left, at, run, to);
         }

@@ -7,6 +7,8 @@
 #ifndef STOW_SET_H
 #define STOW_SET_H
 
+#include <string.h>
+
 #include "stow_filter.h"
 #include "stow_window.h"
 
@@ -46,6 +48,19 @@
 #else
 #define STOW_MM_PATCH 144u
 #endif
+
+/* Copy a few bytes, which do not overlap. */
+static inline void stow_copy_s8(int8_t *to, const int8_t *from, size_t size)
+{
+#if STOW_WITH_SET_HELIUM
+    __asm volatile("wlstp.8 lr, %[size], 2f\n1:\n\tvldrb.8 q0, [%[from]], #16\n\tvstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
+                   : [to] "+r"(to), [from] "+r"(from)
+                   : [size] "r"(size)
+                   : "lr", "q0", "memory");
+#else
+    memcpy(to, from, size);
+#endif
+}
 
 /* `pixels` vectors of `depth` elements, times the weights of outputs [first, first + outputs).
  *

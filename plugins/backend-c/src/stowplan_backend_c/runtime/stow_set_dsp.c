@@ -391,15 +391,6 @@ static int stow_dsp_suits(const stow_depthwise_s8 *op)
            w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0;
 }
 
-/* Columns whose taps all lie inside the input. */
-static stow_taps stow_dsp_interior(const stow_window *w)
-{
-    stow_taps columns = {stow_ceil_divide(w->pad_left, w->stride_w), (w->in_w - 3 + w->pad_left) / w->stride_w + 1};
-    columns.last = columns.last < w->out_w ? columns.last : w->out_w;
-    columns.first = columns.first < columns.last ? columns.first : columns.last;
-    return columns;
-}
-
 /* A pixel at the border: what lies under its kernel is brought together, the zero point where nothing does, and the
  * kernel is the same for all. rows[i] is where the four channels begin in that row, NULL outside the input. */
 static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *range, const stow_dsp_kernel *kernel,
@@ -429,7 +420,7 @@ STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_
     }
     const size_t depth = (size_t)w->in_c;
     const int whole = place->taps.first == 0 && place->taps.last == 3;
-    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_dsp_interior(w) : none;
+    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_inner_columns(w) : none;
     const stow_dsp_range range = stow_dsp_range_of(&op->filter);
     const size_t start = (size_t)(inner.first * w->stride_w - w->pad_left) * depth;
     const int8_t *rows[3];

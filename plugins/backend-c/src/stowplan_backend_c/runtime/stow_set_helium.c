@@ -293,11 +293,84 @@ static void stow_helium_place(const stow_depthwise_s8 *op, const int8_t *const *
     }
 }
 
-/* To the next pixel, with the same taps inside the input. */
-static void stow_helium_move(stow_helium_taps *taps, size_t bytes)
+/* A kernel of 3x3 for eight channels: weights in 16 bits, and what makes outputs of sums, even channels first. */
+typedef struct stow_helium_kernel {
+    _Alignas(16) int16_t weights[9][8];
+    int32_t bias[2][4];
+    int32_t multiplier[2][4];
+    int32_t shift[2][4];
+} stow_helium_kernel;
+
+static void stow_helium_apart(const int32_t *values, size_t step, size_t channel, int32_t to[2][4])
 {
-    for (size_t i = 0; i < taps->inside; i++) {
-        taps->taps[i].x += bytes;
+    if (step == 0) {
+        vstrwq_s32(to[0], vdupq_n_s32(*values));
+        vstrwq_s32(to[1], vdupq_n_s32(*values));
+        return;
+    }
+    const int32x4x2_t both = vld2q_s32(values + channel);
+    vstrwq_s32(to[0], both.val[0]);
+    vstrwq_s32(to[1], both.val[1]);
+}
+
+static void stow_helium_prepare(const stow_filter_s8 *filter, size_t channel, stow_helium_kernel *kernel)
+{
+    static const int32_t none = 0;
+    const int8_t *w = filter->weights + channel;
+    for (size_t tap = 0; tap < 9; tap++, w += filter->weights_step) {
+        vstrhq_s16(kernel->weights[tap], vldrbq_s16(w));
+    }
+    stow_helium_apart(filter->bias == NULL ? &none : filter->bias, filter->bias != NULL, channel, kernel->bias);
+    stow_helium_apart(filter->multiplier, filter->step, channel, kernel->multiplier);
+    stow_helium_apart(filter->shift, filter->step, channel, kernel->shift);
+}
+
+#define STOW_HELIUM_TAP(pointer, tap)                                                                                  \
+    do {                                                                                                               \
+        const int16x8_t x = vldrbq_s16(pointer), w = vldrhq_s16(kernel->weights[tap]);                                 \
+        even = vaddq_s32(even, vmullbq_int_s16(x, w));                                                                 \
+        odd = vaddq_s32(odd, vmulltq_int_s16(x, w));                                                                   \
+    } while (0)
+
+/* Eight channels of `count` pixels, all of whose taps lie inside the input. rows[i] is where the channels begin under
+ * the first of them; pixels lie `pixel` bytes apart there, and columns of the kernel `column`. */
+static void stow_helium_pixels(const stow_helium_range *range, const stow_helium_kernel *kernel,
+                               const int8_t *const *rows, size_t column, size_t pixel, size_t count, int8_t *out,
+                               size_t out_pixel)
+{
+    const int8_t *r0 = rows[0], *r1 = rows[1], *r2 = rows[2];
+    for (; count > 0; count--, out += out_pixel) {
+        int32x4_t even = vldrwq_s32(kernel->bias[0]), odd = vldrwq_s32(kernel->bias[1]);
+        STOW_HELIUM_TAP(r0, 0);
+        STOW_HELIUM_TAP(r0 + column, 1);
+        STOW_HELIUM_TAP(r0 + 2 * column, 2);
+        STOW_HELIUM_TAP(r1, 3);
+        STOW_HELIUM_TAP(r1 + column, 4);
+        STOW_HELIUM_TAP(r1 + 2 * column, 5);
+        STOW_HELIUM_TAP(r2, 6);
+        STOW_HELIUM_TAP(r2 + column, 7);
+        STOW_HELIUM_TAP(r2 + 2 * column, 8);
+        r0 += pixel, r1 += pixel, r2 += pixel;
+        even = stow_helium_output(range, even, vldrwq_s32(kernel->multiplier[0]), vldrwq_s32(kernel->shift[0]));
+        odd = stow_helium_output(range, odd, vldrwq_s32(kernel->multiplier[1]), vldrwq_s32(kernel->shift[1]));
+        vstrbq_s16(out, vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), even), odd));
+    }
+}
+
+/* The pixels [columns.first, columns.last) of a row, for which no tap of a 3x3 kernel lies outside the input. */
+static void stow_helium_interior(const stow_depthwise_s8 *op, const stow_helium_range *range, const int8_t *const *rows,
+                                 stow_taps columns, int8_t *out)
+{
+    const stow_window *w = &op->window;
+    const size_t depth = (size_t)w->in_c;
+    const size_t start = (size_t)(columns.first * w->stride_w - w->pad_left) * depth;
+    stow_helium_kernel kernel;
+    for (size_t channel = 0; channel < depth; channel += 8) {
+        const size_t at = start + channel;
+        const int8_t *const from[3] = {rows[0] + at, rows[1] + at, rows[2] + at};
+        stow_helium_prepare(&op->filter, channel, &kernel);
+        stow_helium_pixels(range, &kernel, from, depth, depth * (size_t)w->stride_w,
+                           (size_t)(columns.last - columns.first), out + (size_t)columns.first * depth + channel, depth);
     }
 }
 
@@ -315,19 +388,20 @@ STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const st
         rows[i] = inside ? (const int8_t *)stow_row_under(&op->in, w, place, i) : NULL;
     }
     const stow_helium_range range = stow_helium_range_of(&op->filter);
-    const int32_t reach = (w->kernel_w - 1) * w->dilation_w;
+    const int whole = place->taps.first == 0 && place->taps.last == 3;
+    stow_taps inner = {w->out_w, w->out_w};
+    if (whole && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_w == 1) {
+        inner = stow_inner_columns(w);
+        stow_helium_interior(op, &range, rows, inner, out);
+    }
     stow_helium_taps taps;
-    int placed = 0;
-    for (int32_t column = 0; column < w->out_w; column++, out += w->out_c) {
-        const int32_t left = column * w->stride_w - w->pad_left;
-        const int interior = left >= 0 && left + reach < w->in_w;
-        if (placed && interior) {
-            stow_helium_move(&taps, (size_t)w->stride_w * (size_t)w->in_c);
-        } else {
-            stow_helium_place(op, rows, left, &taps);
+    for (int32_t column = 0; column < w->out_w; column++) {
+        if (column == inner.first && inner.first < inner.last) {
+            column = inner.last - 1;
+            continue;
         }
-        placed = interior;
-        stow_helium_pixel(op, &range, &taps, out);
+        stow_helium_place(op, rows, column * w->stride_w - w->pad_left, &taps);
+        stow_helium_pixel(op, &range, &taps, out + (size_t)column * (size_t)w->out_c);
     }
 }
 
