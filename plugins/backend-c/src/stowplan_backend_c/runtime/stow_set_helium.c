@@ -9,18 +9,12 @@
 #include <arm_mve.h>
 
 /* Products of two vectors and two rows of weights, sixteen elements at a time; the last ones are as many as are left. */
-#define STOW_HELIUM_SQUARE \
-    "dlstp.8 lr, %[depth]\n" \
-    "1:\n\t" \
-    "vldrb.8 q0, [%[x]], #16\n\t" \
-    "vldrb.8 q1, [%[u]], #16\n\t" \
-    "vldrb.8 q2, [%[v]], #16\n\t" \
-    "vmladava.s8 %[xu], q0, q1\n\t" \
-    "vldrb.8 q3, [%[y]], #16\n\t" \
-    "vmladava.s8 %[xv], q0, q2\n\t" \
-    "vmladava.s8 %[yu], q3, q1\n\t" \
-    "vmladava.s8 %[yv], q3, q2\n\t" \
-    "letp lr, 1b\n"
+#define STOW_HELIUM_SQUARE_AT(label)                                                                                   \
+    "dlstp.8 lr, %[depth]\n" label ":\n\tvldrb.8 q0, [%[x]], #16\n\tvldrb.8 q1, [%[u]], #16\n\t"                        \
+    "vldrb.8 q2, [%[v]], #16\n\tvmladava.s8 %[xu], q0, q1\n\tvldrb.8 q3, [%[y]], #16\n\t"                              \
+    "vmladava.s8 %[xv], q0, q2\n\tvmladava.s8 %[yu], q3, q1\n\tvmladava.s8 %[yv], q3, q2\n\tletp lr, " label "b\n\t"
+#define STOW_HELIUM_SQUARE STOW_HELIUM_SQUARE_AT("1")
+#define STOW_HELIUM_SQUARE_AGAIN STOW_HELIUM_SQUARE_AT("2")
 
 /* Products of two vectors and the weights of two outputs. Sums lie in even registers: the instruction has no others. */
 static inline void stow_helium_square(const int8_t *x, const int8_t *y, const int8_t *u, const int8_t *v, size_t depth,
@@ -138,16 +132,7 @@ static void stow_helium_end(const stow_mm_s8 *mm, size_t first, size_t count)
     }
 }
 
-static inline int32x4_t stow_helium_vector(const uint32_t *sums)
-{
-    int32x4_t vector;
-    __asm("vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
-          : "=&w"(vector)
-          : "r"(sums[0]), "r"(sums[1]), "r"(sums[2]), "r"(sums[3]));
-    return vector;
-}
-
-static void stow_helium_part(const stow_mm_s8 *mm)
+static __attribute__((noinline)) void stow_helium_part(const stow_mm_s8 *mm)
 {
     for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
         const size_t left = mm->outputs - first;
@@ -164,48 +149,74 @@ static void stow_helium_part(const stow_mm_s8 *mm)
     }
 }
 
-/* Sums of products of two vectors and four rows of weights, which lie `step` apart. */
+/* Sums of products of two vectors and four rows of weights, which lie `step` apart. Rows 0 and 2 come first, then 1 and
+ * 3: that is how pairs of sums go into a vector. Pointers move on by whole blocks of sixteen, however many elements the
+ * last has. */
 static inline void stow_helium_eight(const int8_t *x, const int8_t *y, const int8_t *w, size_t step, size_t depth,
                                      int32x4_t *x_sums, int32x4_t *y_sums)
 {
-    uint32_t xs[4] = {0}, ys[4] = {0};
-    stow_helium_square(x, y, w, w + step, depth, xs, ys);
-    stow_helium_square(x, y, w + 2 * step, w + 3 * step, depth, xs + 2, ys + 2);
-    *x_sums = stow_helium_vector(xs);
-    *y_sums = stow_helium_vector(ys);
+    const int8_t *u = w, *v = w + 2 * step;
+    uint32_t xu = 0, xv = 0, yu = 0, yv = 0;
+    int32x4_t xs, ys;
+    __asm volatile(STOW_HELIUM_SQUARE
+                   "vmov %q[xs][2], %q[xs][0], %[xu], %[xv]\n\tvmov %q[ys][2], %q[ys][0], %[yu], %[yv]\n\t"
+                   "add lr, %[depth], #15\n\tbic lr, lr, #15\n\tsub %[x], %[x], lr\n\tsub %[y], %[y], lr\n\t"
+                   "sub lr, %[step], lr\n\tadd %[u], %[u], lr\n\tadd %[v], %[v], lr\n\t"
+                   "mov %[xu], #0\n\tmov %[xv], #0\n\tmov %[yu], #0\n\tmov %[yv], #0\n\t"
+                   STOW_HELIUM_SQUARE_AGAIN
+                   "vmov %q[xs][3], %q[xs][1], %[xu], %[xv]\n\tvmov %q[ys][3], %q[ys][1], %[yu], %[yv]"
+                   : [xu] "+Te"(xu), [xv] "+Te"(xv), [yu] "+Te"(yu), [yv] "+Te"(yv), [x] "+r"(x), [y] "+r"(y),
+                     [u] "+r"(u), [v] "+r"(v), [xs] "=&w"(xs), [ys] "=&w"(ys)
+                   : [depth] "r"(depth), [step] "r"(step)
+                   : "lr", "q0", "q1", "q2", "q3", "memory");
+    *x_sums = xs;
+    *y_sums = ys;
 }
 
-/* Two vectors that come as a whole, and a multiple of four outputs. */
-static void stow_helium_two(const stow_mm_s8 *mm, const stow_helium_range *range, const int8_t *x, int8_t *out)
+/* A sum becomes an output, for shifts of at most 0: product, fix for halves below zero, shift, offset, range. */
+#define STOW_HELIUM_OUTPUT(sum)                                                                                        \
+    "vqrdmulh.s32 " sum ", " sum ", %q[m]\n\tvand q0, " sum ", %q[s]\n\tvshr.s32 q0, q0, #31\n\t"                        \
+    "vqadd.s32 " sum ", " sum ", q0\n\tvrshl.s32 " sum ", " sum ", %q[s]\n\tvadd.i32 " sum ", " sum ", %[zero]\n\t"     \
+    "vmin.s32 " sum ", " sum ", %q[high]\n\tvmax.s32 " sum ", " sum ", %q[low]\n\t"
+
+/* Two vectors that come as a whole, a multiple of four outputs, factors of each channel that never shift left. */
+static __attribute__((noinline)) void stow_helium_two(const stow_mm_s8 *mm)
 {
     const stow_filter_s8 *filter = mm->filter;
     const size_t step = filter->weights_step;
-    const int8_t *y = x + mm->x_step, *w = mm->w;
-    int8_t *out_y = out + mm->out_step;
-    const int32_t *bias = filter->bias, *multipliers = filter->multiplier, *shifts = filter->shift;
-    for (size_t done = 0; done < mm->outputs; done += 4, w += 4 * step) {
-        int32x4_t a, b;
-        stow_helium_eight(x, y, w, step, mm->depth, &a, &b);
+    const int8_t *w = mm->w, *x = mm->x, *y = x + mm->x_step;
+    int8_t *out = mm->out, *out_y = out + mm->out_step;
+    const int32_t *bias = filter->bias, *multiplier = filter->multiplier, *shift = filter->shift;
+    const int32x4_t low = vdupq_n_s32(filter->minimum), high = vdupq_n_s32(filter->maximum);
+    const size_t depth = mm->depth;
+    for (size_t left = mm->outputs; left > 0; left -= 4, w += 4 * step) {
+        int32x4_t a, b, m, s;
+        stow_helium_eight(x, y, w, step, depth, &a, &b);
         if (bias != NULL) {
-            const int32x4_t more = vldrwq_s32(bias + done);
+            const int32x4_t more = vldrwq_s32(bias);
             a = vaddq_s32(a, more);
             b = vaddq_s32(b, more);
+            bias += 4;
         }
-        const int32x4_t multiplier = vldrwq_s32(multipliers + done), shift = vldrwq_s32(shifts + done);
-        vstrbq_s32(out + done, stow_helium_output(range, a, multiplier, shift));
-        vstrbq_s32(out_y + done, stow_helium_output(range, b, multiplier, shift));
+        __asm volatile("vldrw.u32 %q[m], [%[multiplier]], #16\n\tvldrw.u32 %q[s], [%[shift]], #16\n\t"
+                       STOW_HELIUM_OUTPUT("%q[a]") STOW_HELIUM_OUTPUT("%q[b]")
+                       "vstrb.32 %q[a], [%[out]], #4\n\tvstrb.32 %q[b], [%[out_y]], #4"
+                       : [a] "+w"(a), [b] "+w"(b), [m] "=&w"(m), [s] "=&w"(s), [multiplier] "+r"(multiplier),
+                         [shift] "+r"(shift), [out] "+l"(out), [out_y] "+l"(out_y)
+                       : [zero] "r"(filter->zero_point), [low] "w"(low), [high] "w"(high)
+                       : "q0", "memory");
     }
 }
 
 STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
 {
     stow_mm_s8 tile = *mm;
-    const int quick = mm->begins && mm->ends && mm->first == 0 && (mm->outputs & 3u) == 0 && mm->filter->step != 0;
-    const stow_helium_range range = stow_helium_range_of(mm->filter);
+    const int quick = mm->begins && mm->ends && mm->first == 0 && (mm->outputs & 3u) == 0 && mm->filter->step != 0 &&
+                      mm->filter->bounded;
     for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
         tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
         if (quick && tile.pixels == 2) {
-            stow_helium_two(&tile, &range, tile.x, tile.out);
+            stow_helium_two(&tile);
         } else {
             stow_helium_part(&tile);
         }
@@ -264,7 +275,7 @@ static inline void stow_helium_channels(const stow_depthwise_s8 *op, const stow_
     vstrbq_s16(out, vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), even), odd));
 }
 
-static void stow_helium_pixel(const stow_depthwise_s8 *op, const stow_helium_range *range, const stow_helium_taps *taps,
+static __attribute__((noinline)) void stow_helium_pixel(const stow_depthwise_s8 *op, const stow_helium_range *range, const stow_helium_taps *taps,
                               int8_t *out)
 {
     const size_t channels = (size_t)op->window.out_c;
@@ -325,41 +336,47 @@ static void stow_helium_prepare(const stow_filter_s8 *filter, size_t channel, st
     stow_helium_apart(filter->shift, filter->step, channel, kernel->shift);
 }
 
-#define STOW_HELIUM_TAP(pointer, tap)                                                                                  \
-    do {                                                                                                               \
-        const int16x8_t x = vldrbq_s16(pointer), w = vldrhq_s16(kernel->weights[tap]);                                 \
-        even = vaddq_s32(even, vmullbq_int_s16(x, w));                                                                 \
-        odd = vaddq_s32(odd, vmulltq_int_s16(x, w));                                                                   \
-    } while (0)
+/* Four values of each of eight bytes times eight weights, added to the sums of even and of odd channels. */
+#define STOW_HELIUM_TAP(pointer, at)                                                                                   \
+    "vldrb.s16 q2, [" pointer "]\n\tvldrh.u16 q3, [%[k], #" at "]\n\tvmullt.s16 q4, q2, q3\n\t"                         \
+    "vmullb.s16 q2, q2, q3\n\tvadd.i32 q1, q1, q4\n\tvadd.i32 q0, q0, q2\n\t"
+#define STOW_HELIUM_ROW(row, first, second, third)                                                                     \
+    STOW_HELIUM_TAP(row, first) "add %[t], " row ", %[column]\n\t" STOW_HELIUM_TAP("%[t]", second)                       \
+    "add %[t], %[t], %[column]\n\t" STOW_HELIUM_TAP("%[t]", third) "add " row ", " row ", %[pixel]\n\t"
+#define STOW_HELIUM_FINISH(sum, multiplier, shift)                                                                     \
+    "vldrw.u32 q2, [%[k], #" multiplier "]\n\tvqrdmulh.s32 " sum ", " sum ", q2\n\t"                                    \
+    "vldrw.u32 q3, [%[k], #" shift "]\n\tvand q2, " sum ", q3\n\tvshr.s32 q2, q2, #31\n\t"                             \
+    "vqadd.s32 " sum ", " sum ", q2\n\tvrshl.s32 " sum ", " sum ", q3\n\tvadd.i32 " sum ", " sum ", %[zero]\n\t"       \
+    "vmin.s32 " sum ", " sum ", %q[high]\n\tvmax.s32 " sum ", " sum ", %q[low]\n\t"
 
-/* Eight channels of `count` pixels, all of whose taps lie inside the input. rows[i] is where the channels begin under
- * the first of them; pixels lie `pixel` bytes apart there, and columns of the kernel `column`. */
-static void stow_helium_pixels(const stow_helium_range *range, const stow_helium_kernel *kernel,
-                               const int8_t *const *rows, size_t column, size_t pixel, size_t count, int8_t *out,
-                               size_t out_pixel)
+_Static_assert(offsetof(stow_helium_kernel, bias) == 144 && offsetof(stow_helium_kernel, multiplier) == 176 &&
+                   offsetof(stow_helium_kernel, shift) == 208,
+               "the offsets below");
+
+/* Eight channels of `count` pixels, all of whose taps lie inside the input, with factors that never shift left. rows[i]
+ * is where the channels begin under the first of them; pixels lie `pixel` bytes apart there, and columns of the kernel
+ * `column`. */
+static __attribute__((noinline)) void stow_helium_pixels(const stow_filter_s8 *filter, const stow_helium_kernel *kernel,
+                                                         const int8_t *const *rows, size_t column, size_t pixel,
+                                                         size_t count, int8_t *out, size_t out_pixel)
 {
-    const int8_t *r0 = rows[0], *r1 = rows[1], *r2 = rows[2];
-    for (; count > 0; count--, out += out_pixel) {
-        int32x4_t even = vldrwq_s32(kernel->bias[0]), odd = vldrwq_s32(kernel->bias[1]);
-        STOW_HELIUM_TAP(r0, 0);
-        STOW_HELIUM_TAP(r0 + column, 1);
-        STOW_HELIUM_TAP(r0 + 2 * column, 2);
-        STOW_HELIUM_TAP(r1, 3);
-        STOW_HELIUM_TAP(r1 + column, 4);
-        STOW_HELIUM_TAP(r1 + 2 * column, 5);
-        STOW_HELIUM_TAP(r2, 6);
-        STOW_HELIUM_TAP(r2 + column, 7);
-        STOW_HELIUM_TAP(r2 + 2 * column, 8);
-        r0 += pixel, r1 += pixel, r2 += pixel;
-        even = stow_helium_output(range, even, vldrwq_s32(kernel->multiplier[0]), vldrwq_s32(kernel->shift[0]));
-        odd = stow_helium_output(range, odd, vldrwq_s32(kernel->multiplier[1]), vldrwq_s32(kernel->shift[1]));
-        vstrbq_s16(out, vmovntq_s32(vmovnbq_s32(vdupq_n_s16(0), even), odd));
-    }
+    const int8_t *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *t;
+    const int32x4_t low = vdupq_n_s32(filter->minimum), high = vdupq_n_s32(filter->maximum);
+    __asm volatile("dls lr, %[count]\n"
+                   "1:\n\tvldrw.u32 q0, [%[k], #144]\n\tvldrw.u32 q1, [%[k], #160]\n\t"
+                   STOW_HELIUM_ROW("%[r0]", "0", "16", "32") STOW_HELIUM_ROW("%[r1]", "48", "64", "80")
+                   STOW_HELIUM_ROW("%[r2]", "96", "112", "128")
+                   STOW_HELIUM_FINISH("q0", "176", "208") STOW_HELIUM_FINISH("q1", "192", "224")
+                   "vmovnt.i32 q0, q1\n\tvstrb.16 q0, [%[out]]\n\tadd %[out], %[out], %[out_pixel]\n\tle lr, 1b"
+                   : [r0] "+l"(r0), [r1] "+l"(r1), [r2] "+l"(r2), [out] "+l"(out), [t] "=&l"(t)
+                   : [count] "r"(count), [k] "r"(kernel), [column] "r"(column), [pixel] "r"(pixel),
+                     [out_pixel] "r"(out_pixel), [zero] "r"(filter->zero_point), [low] "w"(low), [high] "w"(high)
+                   : "lr", "q0", "q1", "q2", "q3", "q4", "memory");
 }
 
 /* The pixels [columns.first, columns.last) of a row, for which no tap of a 3x3 kernel lies outside the input. */
-static void stow_helium_interior(const stow_depthwise_s8 *op, const stow_helium_range *range, const int8_t *const *rows,
-                                 stow_taps columns, int8_t *out)
+static __attribute__((noinline)) void stow_helium_interior(const stow_depthwise_s8 *op, const int8_t *const *rows,
+                                                           stow_taps columns, int8_t *out)
 {
     const stow_window *w = &op->window;
     const size_t depth = (size_t)w->in_c;
@@ -369,7 +386,7 @@ static void stow_helium_interior(const stow_depthwise_s8 *op, const stow_helium_
         const size_t at = start + channel;
         const int8_t *const from[3] = {rows[0] + at, rows[1] + at, rows[2] + at};
         stow_helium_prepare(&op->filter, channel, &kernel);
-        stow_helium_pixels(range, &kernel, from, depth, depth * (size_t)w->stride_w,
+        stow_helium_pixels(&op->filter, &kernel, from, depth, depth * (size_t)w->stride_w,
                            (size_t)(columns.last - columns.first), out + (size_t)columns.first * depth + channel, depth);
     }
 }
@@ -390,9 +407,11 @@ STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const st
     const stow_helium_range range = stow_helium_range_of(&op->filter);
     const int whole = place->taps.first == 0 && place->taps.last == 3;
     stow_taps inner = {w->out_w, w->out_w};
-    if (whole && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_w == 1) {
+    if (whole && op->filter.bounded && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_w == 1) {
         inner = stow_inner_columns(w);
-        stow_helium_interior(op, &range, rows, inner, out);
+    }
+    if (inner.first < inner.last) {
+        stow_helium_interior(op, rows, inner, out);
     }
     stow_helium_taps taps;
     for (int32_t column = 0; column < w->out_w; column++) {
