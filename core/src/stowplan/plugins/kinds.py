@@ -7,10 +7,9 @@ inherited from. `name` is what users type and is unique per kind; `summary` is o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan.plugins.records import Acceleration as Acceleration
 from stowplan.plugins.records import Metrics as Metrics
 from stowplan.plugins.records import Port as Port
@@ -189,10 +188,20 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """How C is to be generated: `app` is a program with main(), `core` a source and a header to link."""
+    """How C is to be generated: `app` is a program with main(), `core` a source and a header to link.
+
+    `package` names a build system or ecosystem to wrap a core for ("" for none), `weights` where the plan's bytes go,
+    `specialize` which nodes get functions of their own, `kernels` whose instructions they use: the choices are the
+    backend's, and what it does not know is a `UsageError`. With `selftest` the code can check itself.
+    """
 
     name: str
     format: str = "core"
+    package: str = ""
+    weights: str = "inline"
+    specialize: str = "none"
+    kernels: str = "portable"
+    selftest: bool = True
 
 
 class Backend(Offer, Protocol):
@@ -218,7 +227,7 @@ class Backend(Offer, Protocol):
         ...
 
     def generate(self, plan: bytes, options: SourceOptions) -> Mapping[str, bytes]:
-        """Return source files by name. Raises `PlanError` when the plan is refused."""
+        """Return source files by name, or by path in a package. Raises `PlanError` when the plan is refused."""
         ...
 
 
