@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from stowplan.cli.boards import add_board, board_options
 from stowplan.cli.loading import add_loading, count_of, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
@@ -31,9 +32,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each", action="store_true", help="every operator, in the order of a run")
     parser.add_argument("--trace", metavar="FILE.json", type=Path, help="timeline of the last runs, in Chrome's format")
     parser.add_argument("--profiler", metavar="NAME", help="who records (default the backend's own)")
+    add_board(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    board = board_options(arguments)
+    if board is not None:
+        from stowplan.cli import board_profile  # it compiles models, which is not needed to time them
+
+        return board_profile.run(arguments, board)
     runs, warm_up = count_of(arguments.runs, "--runs"), count_of(arguments.warm_up, "--warm-up")
     if arguments.trace is not None:
         if arguments.trace.suffix.lower() != ".json":
