@@ -145,7 +145,7 @@ def test_a_byte_beside_an_arena_cannot_be_written(
 def test_unaligned_access_is_a_fault(
     name: str, digits: bytes, inputs: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _replace_run(monkeypatch, "(void)*(volatile uint32_t *)(void *)(fast + 1);")
+    _replace_run(monkeypatch, "volatile uintptr_t at = (uintptr_t)fast + 1; (void)*(volatile uint32_t *)at;")
     with QemuCompiled(digits, BoardOptions(board=board(name))) as compiled:
         with pytest.raises(RuntimeFailure, match="fault: unaligned access"):
             compiled.run(inputs)
@@ -174,7 +174,9 @@ def test_unknown_boards_and_missing_tools_are_said(digits: bytes, monkeypatch: p
     with pytest.raises(UsageError, match="--board cortex-m9: there is no such board; boards are cortex-m0plus, "):
         QemuCompiled(digits, BoardOptions(board="cortex-m9"))
     monkeypatch.setattr(tools.shutil, "which", lambda program: None)
-    with pytest.raises(RuntimeFailure, match="--board rv32: riscv64-unknown-elf-gcc is not installed; .*apt-get install"):
+    with pytest.raises(
+        RuntimeFailure, match="--board rv32: riscv64-unknown-elf-gcc is not installed; .*apt-get install"
+    ):
         QemuCompiled(digits, BoardOptions(board="rv32"))
     assert not QemuBackend().available().ok
     assert "apt-get install" in QemuBackend().available().why
