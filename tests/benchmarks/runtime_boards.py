@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from measure import MODELS, STANDARD, arguments, show
+
 from oracles import open_tflm, random_inputs
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import DoesNotFit
@@ -132,8 +133,9 @@ def _worse(found: dict[str, dict[str, Any]]) -> Iterator[str]:
         for board, used in boards.items():
             for kind, facts in used.items():
                 before = known.get(name, {}).get(board, {}).get(kind, {}).get("instructions")
-                if before is not None and facts["instructions"] > SLACK * before:
-                    yield f"{name} on {board} ({kind}): {facts['instructions']:,} instructions, the table has {before:,}"
+                now = facts["instructions"]
+                if before is not None and now > SLACK * before:
+                    yield f"{name} on {board} ({kind}): {now:,} instructions, the table has {before:,}"
 
 
 if __name__ == "__main__":

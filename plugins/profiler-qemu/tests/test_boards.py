@@ -136,9 +136,11 @@ def test_a_byte_beside_an_arena_cannot_be_written(
     name: str, where: str, digits: bytes, inputs: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _replace_run(monkeypatch, f"*(volatile uint8_t *)((uintptr_t){where}) = 1;")
-    with QemuCompiled(digits, BoardOptions(board=board(name))) as compiled:
-        with pytest.raises(RuntimeFailure, match=f"the run on {name} failed: fault: memory outside its bounds"):
-            compiled.run(inputs)
+    with (
+        QemuCompiled(digits, BoardOptions(board=board(name))) as compiled,
+        pytest.raises(RuntimeFailure, match=f"the run on {name} failed: fault: memory outside its bounds"),
+    ):
+        compiled.run(inputs)
 
 
 @pytest.mark.parametrize("name", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
@@ -146,20 +148,24 @@ def test_unaligned_access_is_a_fault(
     name: str, digits: bytes, inputs: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _replace_run(monkeypatch, "volatile uintptr_t at = (uintptr_t)fast + 1; (void)*(volatile uint32_t *)at;")
-    with QemuCompiled(digits, BoardOptions(board=board(name))) as compiled:
-        with pytest.raises(RuntimeFailure, match="fault: unaligned access"):
-            compiled.run(inputs)
+    with (
+        QemuCompiled(digits, BoardOptions(board=board(name))) as compiled,
+        pytest.raises(RuntimeFailure, match="fault: unaligned access"),
+    ):
+        compiled.run(inputs)
 
 
 @pytest.mark.parametrize(("what", "sizes"), [("flash", {"flash_bytes": 8192}), ("RAM", {"ram_bytes": 2048})])
 def test_a_product_that_is_too_small_is_refused_with_what_is_missing(
     what: str, sizes: dict[str, int], digits: bytes, inputs: list[bytes]
 ) -> None:
-    with QemuCompiled(digits, BoardOptions(board=board("cortex-m4"), **sizes)) as compiled:
-        with pytest.raises(DoesNotFit, match=f"of {what}.* on cortex-m4, there are .* over") as caught:
-            compiled.run(inputs)
+    with (
+        QemuCompiled(digits, BoardOptions(board=board("cortex-m4"), **sizes)) as compiled,
+        pytest.raises(DoesNotFit, match=f"of {what}.* on cortex-m4, there are .* over") as caught,
+    ):
+        compiled.run(inputs)
     assert caught.value.needed_bytes > caught.value.budget_bytes == next(iter(sizes.values()))
-    exact = {name: caught.value.needed_bytes for name in sizes}
+    exact = dict.fromkeys(sizes, caught.value.needed_bytes)
     with QemuCompiled(digits, BoardOptions(board="cortex-m4", **exact)) as compiled:
         assert compiled.run(inputs)
 
@@ -175,7 +181,7 @@ def test_unknown_boards_and_missing_tools_are_said(digits: bytes, monkeypatch: p
         QemuCompiled(digits, BoardOptions(board="cortex-m9"))
     monkeypatch.setattr(tools.shutil, "which", lambda program: None)
     with pytest.raises(
-        RuntimeFailure, match="--board rv32: riscv64-unknown-elf-gcc is not installed; .*apt-get install"
+        RuntimeFailure, match=r"--board rv32: riscv64-unknown-elf-gcc is not installed; .*apt-get install"
     ):
         QemuCompiled(digits, BoardOptions(board="rv32"))
     assert not QemuBackend().available().ok
@@ -211,7 +217,9 @@ def test_a_plugin_without_boards_is_an_error_that_says_what_to_install(
             return {}
 
     monkeypatch.setattr(boards, "host", NoBackends)
-    with pytest.raises(PluginError, match="no plugin has boards. Install it with: pip install stowplan-profiler-qemu"):
+    with pytest.raises(
+        PluginError, match=r"no plugin has boards\. Install it with: pip install stowplan-profiler-qemu"
+    ):
         boards.on_board(digits, BoardOptions(board="cortex-m4"))
 
 

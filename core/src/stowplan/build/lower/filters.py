@@ -10,7 +10,6 @@ from stowplan.build.lower.nodes import ParamValue
 from stowplan.build.lower.ranges import range_f32, range_s8
 from stowplan.build.lower.site import Site
 
-
 WORD_BYTES = 4
 """Kernels of small processors load as many weights at once."""
 
