@@ -13,7 +13,7 @@ KIB, MIB = 1024, 1024 * 1024
 class Board:
     """One core. `flash` and `ram` are base and size of what the emulated machine has; a product has less of it.
 
-    `headers` are options for compiling only: where the C library's headers are; nothing of the library itself is linked.
+    `headers` are options for compiling only: where the C library's headers are; nothing of the library is linked.
     """
 
     name: str
