@@ -4,9 +4,15 @@ from __future__ import annotations
 
 BUNDLED = frozenset(
     {
-        "backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "profiler-qemu", "scheduler-greedy",
+        "backend-c",
+        "backend-litert",
+        "compressor-lz4",
+        "importer-tflite",
+        "profiler-host",
+        "profiler-qemu",
+        "scheduler-greedy",
         "scheduler-stream",
-    }  # fmt: skip
+    }
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 

@@ -138,7 +138,9 @@ class QemuCompiled:
             total[0] += 1
             total[1] += end - start
         return tuple(
-            OperatorCount(operator=nodes[n]["operator"], kind=self._view.node_kind(nodes[n]["kind"]), firings=f, instructions=c)
+            OperatorCount(
+                operator=nodes[n]["operator"], kind=self._view.node_kind(nodes[n]["kind"]), firings=f, instructions=c
+            )
             for n, (f, c) in sorted(totals.items())
         )
 

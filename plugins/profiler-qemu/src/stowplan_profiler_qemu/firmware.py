@@ -50,7 +50,13 @@ def build(view: PlanView, board: Board, options: BoardOptions, folder: Path, mar
     sources = [*(str(SOURCES / name) for name in ("start.c", "semihost.c", "memory.c")), "main.c"]
     what = f"compiling for {board.name}"
     tools.run([board.compiler, *flags, *hook, "-c", f"{NAME}.c", "-o", "model.o"], folder, BUILD_SECONDS, what)
-    link = ["-nostartfiles", "-fno-tree-loop-distribute-patterns", "-Wl,--gc-sections", "-Wl,-T,board.ld", "-Wl,--no-warn-rwx-segments"]
+    link = [
+        "-nostartfiles",
+        "-fno-tree-loop-distribute-patterns",
+        "-Wl,--gc-sections",
+        "-Wl,-T,board.ld",
+        "-Wl,--no-warn-rwx-segments",
+    ]
     try:
         tools.run(
             [board.compiler, *flags, *sources, "model.o", *link, *board.libraries, "-o", "image.elf"],
