@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from stowplan.errors import InternalFault, PlanError, RuntimeFailure
@@ -116,6 +116,18 @@ class HostCompiled:
             slow_read_bytes=library.stow_host_slow_read_bytes(self._context),
             slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
         )
+
+    def invoker(self) -> Callable[[], int]:
+        """Return what runs once on the inputs in place and returns the runtime's status: for measuring, nothing else.
+
+        Nothing is filled, copied or checked around it, and a run may leave its inputs overwritten.
+        """
+        invoke, context = self._runtime.library.stow_invoke, self._context
+
+        def run(_keeps_the_arenas: HostCompiled = self) -> int:
+            return int(invoke(context))
+
+        return run
 
     @property
     def clock_ns(self) -> int:

@@ -46,22 +46,40 @@ STOW_256_INLINE __m256i stow_256_clamp(__m256i value, int32_t zero_point, int32_
     return _mm256_min_epi32(_mm256_max_epi32(moved, _mm256_set1_epi32(minimum)), _mm256_set1_epi32(maximum));
 }
 
-/* How eight sums become outputs, still as 32 bits each. */
-STOW_256_INLINE __m256i stow_256_output(const stow_fast_filter *filter, const int32_t *words, __m256i sum, const int ease)
+/* How eight sums become outputs, in registers: outputs are bytes, and storing one could change anything in memory. */
+typedef struct stow_256_rule {
+    __m256i multiplier, left, right, mask, half, minimum;
+    int32_t zero_point, lowest, highest;
+} stow_256_rule;
+
+STOW_256_INLINE stow_256_rule stow_256_rule_of(const stow_fast_filter *filter, const int32_t *words)
 {
-    const __m256i multiplier = stow_256_load(words + STOW_FAST_MULTIPLIER * STOW_256_LANES);
-    const __m256i right = stow_256_load(words + STOW_FAST_RIGHT * STOW_256_LANES);
-    const __m256i half = stow_256_load(words + STOW_FAST_HALF * STOW_256_LANES);
-    if (ease != STOW_FAST_HARD) { /* whoever packs the result saturates it */
-        const __m256i high = stow_256_high_product_easy(sum, multiplier);
-        const __m256i near = _mm256_add_epi32(high, half);
+    const stow_256_rule rule = {
+        .multiplier = stow_256_load(words + STOW_FAST_MULTIPLIER * STOW_256_LANES),
+        .left = stow_256_load(words + STOW_FAST_LEFT * STOW_256_LANES),
+        .right = stow_256_load(words + STOW_FAST_RIGHT * STOW_256_LANES),
+        .mask = stow_256_load(words + STOW_FAST_MASK * STOW_256_LANES),
+        .half = stow_256_load(words + STOW_FAST_HALF * STOW_256_LANES),
+        .minimum = _mm256_set1_epi32(filter->minimum),
+        .zero_point = filter->zero_point,
+        .lowest = filter->minimum,
+        .highest = filter->maximum,
+    };
+    return rule;
+}
+
+/* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
+STOW_256_INLINE __m256i stow_256_output(stow_256_rule rule, __m256i sum, const int ease)
+{
+    if (ease != STOW_FAST_HARD) {
+        const __m256i high = stow_256_high_product_easy(sum, rule.multiplier);
+        const __m256i near = _mm256_add_epi32(high, rule.half);
         const __m256i moved = ease == STOW_FAST_EASIEST ? near : _mm256_add_epi32(near, _mm256_srai_epi32(high, 31));
-        return _mm256_max_epi32(_mm256_srav_epi32(moved, right), _mm256_set1_epi32(filter->minimum));
+        return _mm256_max_epi32(_mm256_srav_epi32(moved, rule.right), rule.minimum);
     }
-    const __m256i wide = _mm256_sllv_epi32(sum, stow_256_load(words + STOW_FAST_LEFT * STOW_256_LANES));
-    const __m256i mask = stow_256_load(words + STOW_FAST_MASK * STOW_256_LANES);
-    const __m256i value = stow_256_round(stow_256_high_product(wide, multiplier), right, mask, half);
-    return stow_256_clamp(value, filter->zero_point, filter->minimum, filter->maximum);
+    const __m256i high = stow_256_high_product(_mm256_sllv_epi32(sum, rule.left), rule.multiplier);
+    const __m256i value = stow_256_round(high, rule.right, rule.mask, rule.half);
+    return stow_256_clamp(value, rule.zero_point, rule.lowest, rule.highest);
 }
 
 /* Store the first `left` of sixteen bytes; the sums of `first` and `second` in the order of packing. */
@@ -100,10 +118,11 @@ STOW_256 static void stow_256_bring(uint8_t *to, const int8_t *from, size_t size
 
 STOW_256_INLINE __m256i stow_256_any_output(const stow_fast_filter *filter, const int32_t *words, __m256i sum)
 {
+    const stow_256_rule rule = stow_256_rule_of(filter, words);
     switch (filter->ease) {
-    case STOW_FAST_EASIEST: return stow_256_output(filter, words, sum, STOW_FAST_EASIEST);
-    case STOW_FAST_EASY: return stow_256_output(filter, words, sum, STOW_FAST_EASY);
-    default: return stow_256_output(filter, words, sum, STOW_FAST_HARD);
+    case STOW_FAST_EASIEST: return stow_256_output(rule, sum, STOW_FAST_EASIEST);
+    case STOW_FAST_EASY: return stow_256_output(rule, sum, STOW_FAST_EASY);
+    default: return stow_256_output(rule, sum, STOW_FAST_HARD);
     }
 }
 
@@ -112,14 +131,17 @@ STOW_256_INLINE void stow_256_finish(const stow_fast_matrix *op, size_t group, s
                                      const size_t pixels, __m256i sums[4][4], const int ease)
 {
     const stow_fast_filter *filter = op->filter;
+    const size_t out_step = op->out_step, outputs = filter->outputs;
+    int8_t *start = op->out + pixel * out_step;
 #pragma GCC unroll 4
     for (size_t g = 0; g < groups; g++) {
-        const size_t first = (group + g) * STOW_256_LANES, left = filter->outputs - first;
-        const int32_t *words = filter->words + (group + g) * STOW_FAST_WORDS * STOW_256_LANES;
+        const size_t first = (group + g) * STOW_256_LANES, left = outputs - first;
+        const stow_256_rule rule =
+            stow_256_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_256_LANES);
 #pragma GCC unroll 4
         for (size_t p = 0; p < pixels; p++) {
-            const __m128i bytes = stow_256_bytes(stow_256_output(filter, words, sums[g][p], ease));
-            int8_t *out = op->out + (pixel + p) * op->out_step + first;
+            const __m128i bytes = stow_256_bytes(stow_256_output(rule, sums[g][p], ease));
+            int8_t *out = start + p * out_step + first;
             if (left >= STOW_256_LANES) {
                 _mm_storel_epi64((__m128i *)(void *)out, bytes);
             } else {
@@ -286,9 +308,11 @@ STOW_256_INLINE __m256i stow_256_eight(const int8_t *from, int32_t zero_point)
     return _mm256_sub_epi32(wide, _mm256_set1_epi32(zero_point));
 }
 
-STOW_256_INLINE void stow_256_add_all(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
+STOW_256_INLINE void stow_256_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
                                       const int easy)
 {
+    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
+    memcpy(params, given, sizeof params);
     for (size_t i = 0; i < size; i += 8) {
         const __m256i x = stow_256_eight(a + i, params[STOW_ADD_S8_A_ZERO_POINT]);
         const __m256i y = stow_256_eight(b + i, params[STOW_ADD_S8_B_ZERO_POINT]);

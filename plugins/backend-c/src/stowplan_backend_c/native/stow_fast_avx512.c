@@ -59,22 +59,40 @@ STOW_512_INLINE __m512i stow_512_clamp(__m512i value, int32_t zero_point, int32_
     return _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(minimum)), _mm512_set1_epi32(maximum));
 }
 
-/* How sixteen sums become outputs, still as 32 bits each. */
-STOW_512_INLINE __m512i stow_512_output(const stow_fast_filter *filter, const int32_t *words, __m512i sum, const int ease)
+/* How sixteen sums become outputs, in registers: outputs are bytes, and storing one could change anything in memory. */
+typedef struct stow_512_rule {
+    __m512i multiplier, left, right, mask, half, minimum;
+    int32_t zero_point, lowest, highest;
+} stow_512_rule;
+
+STOW_512_INLINE stow_512_rule stow_512_rule_of(const stow_fast_filter *filter, const int32_t *words)
 {
-    const __m512i multiplier = stow_512_load(words + STOW_FAST_MULTIPLIER * STOW_512_LANES);
-    const __m512i right = stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES);
-    const __m512i half = stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES);
-    if (ease != STOW_FAST_HARD) { /* whoever packs the result saturates it */
-        const __m512i high = stow_512_high_product_easy(sum, multiplier);
-        const __m512i near = _mm512_add_epi32(high, half);
+    const stow_512_rule rule = {
+        .multiplier = stow_512_load(words + STOW_FAST_MULTIPLIER * STOW_512_LANES),
+        .left = stow_512_load(words + STOW_FAST_LEFT * STOW_512_LANES),
+        .right = stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES),
+        .mask = stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES),
+        .half = stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES),
+        .minimum = _mm512_set1_epi32(filter->minimum),
+        .zero_point = filter->zero_point,
+        .lowest = filter->minimum,
+        .highest = filter->maximum,
+    };
+    return rule;
+}
+
+/* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
+STOW_512_INLINE __m512i stow_512_output(stow_512_rule rule, __m512i sum, const int ease)
+{
+    if (ease != STOW_FAST_HARD) {
+        const __m512i high = stow_512_high_product_easy(sum, rule.multiplier);
+        const __m512i near = _mm512_add_epi32(high, rule.half);
         const __m512i moved = ease == STOW_FAST_EASIEST ? near : _mm512_add_epi32(near, _mm512_srai_epi32(high, 31));
-        return _mm512_max_epi32(_mm512_srav_epi32(moved, right), _mm512_set1_epi32(filter->minimum));
+        return _mm512_max_epi32(_mm512_srav_epi32(moved, rule.right), rule.minimum);
     }
-    const __m512i wide = _mm512_sllv_epi32(sum, stow_512_load(words + STOW_FAST_LEFT * STOW_512_LANES));
-    const __m512i mask = stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES);
-    const __m512i value = stow_512_round(stow_512_high_product(wide, multiplier), right, mask, half);
-    return stow_512_clamp(value, filter->zero_point, filter->minimum, filter->maximum);
+    const __m512i high = stow_512_high_product(_mm512_sllv_epi32(sum, rule.left), rule.multiplier);
+    const __m512i value = stow_512_round(high, rule.right, rule.mask, rule.half);
+    return stow_512_clamp(value, rule.zero_point, rule.lowest, rule.highest);
 }
 
 STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step)
@@ -95,10 +113,21 @@ STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size
 
 STOW_512_INLINE __m512i stow_512_any_output(const stow_fast_filter *filter, const int32_t *words, __m512i sum)
 {
+    const stow_512_rule rule = stow_512_rule_of(filter, words);
     switch (filter->ease) {
-    case STOW_FAST_EASIEST: return stow_512_output(filter, words, sum, STOW_FAST_EASIEST);
-    case STOW_FAST_EASY: return stow_512_output(filter, words, sum, STOW_FAST_EASY);
-    default: return stow_512_output(filter, words, sum, STOW_FAST_HARD);
+    case STOW_FAST_EASIEST: return stow_512_output(rule, sum, STOW_FAST_EASIEST);
+    case STOW_FAST_EASY: return stow_512_output(rule, sum, STOW_FAST_EASY);
+    default: return stow_512_output(rule, sum, STOW_FAST_HARD);
+    }
+}
+
+/* The first `left` of sixteen bytes. Masked stores are slow on some processors: only where it must be. */
+STOW_512_INLINE void stow_512_store(int8_t *out, size_t left, __m128i bytes)
+{
+    if (left >= 16) {
+        _mm_storeu_si128((__m128i *)(void *)out, bytes);
+    } else {
+        _mm_mask_storeu_epi8(out, (__mmask16)((1u << left) - 1u), bytes);
     }
 }
 
@@ -107,15 +136,17 @@ STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, s
                                      const size_t pixels, __m512i sums[8][8], const int ease)
 {
     const stow_fast_filter *filter = op->filter;
+    const size_t out_step = op->out_step, outputs = filter->outputs;
+    int8_t *start = op->out + pixel * out_step;
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
-        const size_t first = (group + g) * STOW_512_LANES, left = filter->outputs - first;
-        const int32_t *words = filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES;
-        const __mmask16 kept = left >= STOW_512_LANES ? 0xFFFF : (__mmask16)((1u << left) - 1u);
+        const size_t first = (group + g) * STOW_512_LANES, left = outputs - first;
+        const stow_512_rule rule =
+            stow_512_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES);
 #pragma GCC unroll 8
         for (size_t p = 0; p < pixels; p++) {
-            const __m512i value = stow_512_output(filter, words, sums[g][p], ease);
-            _mm_mask_storeu_epi8(op->out + (pixel + p) * op->out_step + first, kept, _mm512_cvtsepi32_epi8(value));
+            const __m512i value = stow_512_output(rule, sums[g][p], ease);
+            stow_512_store(start + p * out_step + first, left, _mm512_cvtsepi32_epi8(value));
         }
     }
 }
@@ -241,8 +272,11 @@ STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const ui
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
         const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3]));
-        const __mmask64 kept = size - at >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << (size - at)) - 1u;
-        _mm512_mask_storeu_epi8(out + at, kept, bytes);
+        if (size - at >= 64) {
+            _mm512_storeu_si512(out + at, bytes);
+        } else {
+            _mm512_mask_storeu_epi8(out + at, (UINT64_C(1) << (size - at)) - 1u, bytes);
+        }
     }
 }
 
@@ -298,17 +332,28 @@ STOW_512_INLINE __m512i stow_512_hard_sum(const int32_t *params, __m512i x, __m5
                            params[STOW_ADD_S8_ACT_MAX]);
 }
 
-STOW_512_INLINE void stow_512_add_all(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
+STOW_512_INLINE __m128i stow_512_add_bytes(const int32_t *params, __m128i a, __m128i b, const int easy)
+{
+    const __m512i x = _mm512_sub_epi32(_mm512_cvtepi8_epi32(a), _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT]));
+    const __m512i y = _mm512_sub_epi32(_mm512_cvtepi8_epi32(b), _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT]));
+    return _mm512_cvtsepi32_epi8(easy ? stow_512_easy_sum(params, x, y) : stow_512_hard_sum(params, x, y));
+}
+
+STOW_512_INLINE void stow_512_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
                                       const int easy)
 {
-    const __m512i zero_a = _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT]);
-    const __m512i zero_b = _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT]);
-    for (size_t i = 0; i < size; i += 16) {
-        const __mmask16 kept = size - i >= 16 ? 0xFFFF : (__mmask16)((1u << (size - i)) - 1u);
-        const __m512i x = _mm512_sub_epi32(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, a + i)), zero_a);
-        const __m512i y = _mm512_sub_epi32(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, b + i)), zero_b);
-        const __m512i sum = easy ? stow_512_easy_sum(params, x, y) : stow_512_hard_sum(params, x, y);
-        _mm_mask_storeu_epi8(out + i, kept, _mm512_cvtsepi32_epi8(sum));
+    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
+    memcpy(params, given, sizeof params);
+    size_t i = 0;
+    for (; i + 16 <= size; i += 16) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(a + i));
+        const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)(b + i));
+        _mm_storeu_si128((__m128i *)(void *)(out + i), stow_512_add_bytes(params, x, y, easy));
+    }
+    if (i < size) {
+        const __mmask16 kept = (__mmask16)((1u << (size - i)) - 1u);
+        const __m128i x = _mm_maskz_loadu_epi8(kept, a + i), y = _mm_maskz_loadu_epi8(kept, b + i);
+        _mm_mask_storeu_epi8(out + i, kept, stow_512_add_bytes(params, x, y, easy));
     }
 }
 
