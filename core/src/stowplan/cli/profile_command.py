@@ -6,17 +6,21 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from stowplan.cli.boards import add_board, board_options
 from stowplan.cli.loading import add_loading, count_of, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
+<<<<<<< HEAD
 from stowplan.planfile.reader import is_plan, read_plan
+=======
+from stowplan.nouns import replace
+>>>>>>> 3671529c93ca3a1a3b48aeb36253766e68d19b26
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Compiled, LoadOptions, Profile, ProfileEvent, ProfileTotal
 from stowplan.units import format_size
@@ -32,9 +36,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each", action="store_true", help="every operator, in the order of a run")
     parser.add_argument("--trace", metavar="FILE.json", type=Path, help="timeline of the last runs, in Chrome's format")
     parser.add_argument("--profiler", metavar="NAME", help="who records (default the backend's own)")
+    add_board(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    board = board_options(arguments)
+    if board is not None:
+        from stowplan.cli import board_profile  # it compiles models, which is not needed to time them
+
+        return board_profile.run(arguments, board)
     runs, warm_up = count_of(arguments.runs, "--runs"), count_of(arguments.warm_up, "--warm-up")
     if arguments.trace is not None:
         if arguments.trace.suffix.lower() != ".json":

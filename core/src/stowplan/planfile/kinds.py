@@ -7,20 +7,17 @@ The C header gets an enum of kinds and, for each kind, an enum of its parameters
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from stowplan.nouns import dataclass
 
-
-@dataclass(frozen=True)
-class Param:
+class Param(NamedTuple):
     """One parameter word of a node."""
 
     name: str
     type: str = "i32"
 
 
-@dataclass(frozen=True)
-class NodeKind:
+class NodeKind(NamedTuple):
     """One kernel. `code` never changes once released."""
 
     name: str

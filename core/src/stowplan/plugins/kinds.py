@@ -7,10 +7,9 @@ inherited from. `name` is what users type and is unique per kind; `summary` is o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan.plugins.records import Acceleration as Acceleration
 from stowplan.plugins.records import Metrics as Metrics
 from stowplan.plugins.records import Port as Port

@@ -11,6 +11,7 @@ from types import TracebackType
 
 from stowplan.errors import InternalFault, RuntimeFailure, UsageError
 from stowplan.native.library import NativeLibrary
+from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import BoardOptions, BoardReport, Metrics, OperatorCount
 from stowplan_profiler_qemu import tools
@@ -129,11 +130,12 @@ class QemuCompiled:
         return data
 
     def _by_operator(self, counts: Sequence[int]) -> tuple[OperatorCount, ...]:
-        """Add up what each firing cost: from its mark to the next."""
+        """Add up what each firing cost: from its mark to the next, or to the end of the run."""
         nodes = self._view.records("nodes")
         totals: dict[int, list[int]] = {}
-        firings = self._view.records("firings")
-        for firing, start, end in zip(firings, counts, counts[1:], strict=True):
+        arrival = NODE_KINDS["receive"].code
+        firings = [f for f in self._view.records("firings") if nodes[f["node"]]["kind"] != arrival]
+        for firing, start, end in zip(firings, counts, counts[1:], strict=False):
             total = totals.setdefault(firing["node"], [0, 0])
             total[0] += 1
             total[1] += end - start

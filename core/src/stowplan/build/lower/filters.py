@@ -5,10 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from stowplan.build.lower.fixed_point import Factor, factor, words, wrap
+from stowplan.build.lower.fixed_point import Factor, factor, saturate, words, wrap
 from stowplan.build.lower.nodes import ParamValue
 from stowplan.build.lower.ranges import range_f32, range_s8
 from stowplan.build.lower.site import Site
+
+
+WORD_BYTES = 4
+"""Kernels of small processors load as many weights at once."""
 
 
 def filter_s8(site: Site, channel_axis: int) -> dict[str, ParamValue]:
@@ -23,17 +27,23 @@ def filter_s8(site: Site, channel_axis: int) -> dict[str, ParamValue]:
     scales = site.weight_quantization(1, channels).scales
     factors = [factor(source.scale * scale / result.scale) for scale in scales]
     rows = _by_channel(weights, channels, interleaved=channel_axis != 0)
-    folded = _folded(_bias(site, channels), rows, source.zero_point)
+    folded, factors = _tamed(_folded(_bias(site, channels), rows, source.zero_point), factors, rows, result.zero_point)
+    step = channels if channel_axis else -(-len(rows[0]) // WORD_BYTES) * WORD_BYTES
     return {
         "output_zero_point": result.zero_point,
         **range_s8(site, result),
-        "weights": weights,
+        "weights": weights if channel_axis else _padded(rows, step),
         "bias": words(folded) if any(folded) else None,
         "multiplier": words([f.multiplier for f in factors]),
         "shift": words([f.shift for f in factors]),
-        "weights_step": channels if channel_axis else len(weights) // channels,
+        "weights_step": step,
         "bounded": int(_is_bounded(rows, folded, factors)),
     }
+
+
+def _padded(rows: Sequence[memoryview], step: int) -> bytes:
+    """Return the weights of each output at a multiple of `step`, zeros between."""
+    return b"".join(row.tobytes() + bytes(step - len(row)) for row in rows)
 
 
 def filter_f32(site: Site) -> dict[str, ParamValue]:
@@ -68,6 +78,24 @@ def _folded(bias: Sequence[int], rows: Sequence[memoryview], zero_point: int) ->
     if not zero_point:
         return list(bias)
     return [wrap(value - zero_point * sum(row.tolist())) for value, row in zip(bias, rows, strict=True)]
+
+
+def _tamed(
+    sums: list[int], factors: list[Factor], rows: Sequence[memoryview], zero_point: int
+) -> tuple[list[int], list[Factor]]:
+    """Give channels that are constant a small sum and a factor of 1/4, with which they come out the same.
+
+    Pruned channels keep biases of any size: left alone, one of them keeps all others from being bounded.
+    """
+    constant = [not any(row) for row in rows]
+    if not any(constant):
+        return sums, factors
+    each = factors if len(factors) == len(sums) else factors * len(sums)
+    values = [saturate(f(s) + zero_point) - zero_point for s, f in zip(sums, each, strict=True)]
+    return (
+        [4 * v if c else s for s, v, c in zip(sums, values, constant, strict=True)],
+        [Factor(2**30, -1) if c else f for f, c in zip(each, constant, strict=True)],
+    )
 
 
 def _is_bounded(rows: Sequence[memoryview], folded: Sequence[int], factors: Sequence[Factor]) -> bool:

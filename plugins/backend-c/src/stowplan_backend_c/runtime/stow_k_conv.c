@@ -3,14 +3,41 @@
 
 #if STOW_WITH_CONV_2D_S8
 
+/* Rows of a kernel whose places are found once for an output row. */
+#define STOW_CONV_ROWS 8
+
 typedef struct stow_conv_s8 {
     stow_window window;
     stow_filter_s8 filter;
     stow_rows in;
-    stow_place place; /* of the output row at hand */
     int32_t in_zero_point;
-    int direct; /* what lies under a window lies together in memory, in the order of the weights */
+    int direct;       /* what lies under a window lies together in memory, in the order of the weights */
+    stow_place place; /* of the output row at hand */
+    const int8_t *rows[STOW_CONV_ROWS];
 } stow_conv_s8;
+
+static const int8_t *stow_conv_find_row(const stow_conv_s8 *conv, int32_t tap)
+{
+    if (tap < conv->place.taps.first || tap >= conv->place.taps.last) {
+        return NULL;
+    }
+    return (const int8_t *)stow_row_under(&conv->in, &conv->window, &conv->place, tap);
+}
+
+/* The input row under one row of the kernel; NULL outside the input. */
+static const int8_t *stow_conv_row(const stow_conv_s8 *conv, int32_t tap)
+{
+    return tap < STOW_CONV_ROWS ? conv->rows[tap] : stow_conv_find_row(conv, tap);
+}
+
+static void stow_conv_turn_to(stow_conv_s8 *conv, uint32_t unit)
+{
+    const int32_t rows = conv->window.kernel_h < STOW_CONV_ROWS ? conv->window.kernel_h : STOW_CONV_ROWS;
+    conv->place = stow_place_of(&conv->window, unit);
+    for (int32_t tap = 0; tap < rows; tap++) {
+        conv->rows[tap] = stow_conv_find_row(conv, tap);
+    }
+}
 
 /* What lies under one row of the kernel: of the `size` elements from `start` on, those of taps inside the input. Outside
  * it they are the zero point, since the bias counts on every tap. */
@@ -56,15 +83,17 @@ static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t 
     const stow_window *window = &conv->window;
     const int32_t left = (int32_t)column * window->stride_w - window->pad_left;
     const size_t row_size = (size_t)window->kernel_w * (size_t)window->in_c;
-    int32_t tap = (int32_t)(start / row_size);
-    for (size_t at = start % row_size; size > 0 && tap < window->kernel_h; at = 0, tap++) {
+    const int inside = left >= 0 && left + window->kernel_w <= window->in_w && window->dilation_w == 1;
+    int32_t tap = start == 0 ? 0 : (int32_t)(start / row_size);
+    for (size_t at = start - (size_t)tap * row_size; size > 0 && tap < window->kernel_h; at = 0, tap++) {
         const size_t run = row_size - at < size ? row_size - at : size;
-        if (tap < conv->place.taps.first || tap >= conv->place.taps.last) {
+        const int8_t *row = stow_conv_row(conv, tap);
+        if (row == NULL) {
             memset(to, conv->in_zero_point, run);
+        } else if (inside) {
+            stow_copy_s8(to, row + (size_t)left * (size_t)window->in_c + at, run);
         } else {
-            const uint8_t *row = stow_row_under(&conv->in, window, &conv->place, tap);
-            (window->dilation_w == 1 ? stow_conv_gather_row_s8 : stow_conv_gather_apart_s8)(
-                conv, (const int8_t *)row, left, at, run, to);
+            (window->dilation_w == 1 ? stow_conv_gather_row_s8 : stow_conv_gather_apart_s8)(conv, row, left, at, run, to);
         }
         size -= run, to += run;
     }
@@ -74,10 +103,9 @@ static void stow_conv_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, siz
 {
     const stow_conv_s8 *conv = source->kernel;
     const size_t depth = (size_t)conv->window.in_c;
-    if (conv->direct && conv->place.taps.last > 0) {
-        const uint8_t *row = stow_row_under(&conv->in, &conv->window, &conv->place, 0);
+    if (conv->direct && conv->rows[0] != NULL) {
         mm->x_step = (size_t)conv->window.stride_w * depth;
-        mm->x = (const int8_t *)row + source->number * mm->x_step + start;
+        mm->x = conv->rows[0] + source->number * mm->x_step + start;
         return;
     }
     mm->x = source->room->patch;
@@ -95,6 +123,16 @@ static int stow_conv_is_direct(const stow_conv_s8 *conv)
            conv->filter.weights_step == (size_t)w->kernel_w * (size_t)w->in_c;
 }
 
+/* How many output rows are one run of vectors in memory: all of a call or one. */
+static uint32_t stow_conv_rows_at_once(const stow_conv_s8 *conv, const stow_rows *result, uint32_t count)
+{
+    const stow_window *w = &conv->window;
+    return conv->direct && w->kernel_w == 1 && w->stride_h == 1 && w->stride_w == 1 && w->in_w == w->out_w &&
+                   w->in_h == w->out_h && stow_rows_are_together(&conv->in) && stow_rows_are_together(result)
+               ? count
+               : 1;
+}
+
 STOW_API void stow_conv_2d_s8_run(const stow_call *call)
 {
     stow_mm_room room;
@@ -107,10 +145,11 @@ STOW_API void stow_conv_2d_s8_run(const stow_call *call)
     stow_mm_source source = {stow_conv_fetch_s8, &conv, 0, conv.filter.weights_step, STOW_MM_PATCH, &room};
     memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        conv.place = stow_place_of(&conv.window, unit);
-        source.part = conv.direct && conv.place.taps.last > 0 ? stow_kernel_set()->depth : STOW_MM_PATCH;
-        stow_mm_run_s8(&source, &conv.filter, 0, (size_t)conv.window.out_w, (size_t)conv.window.out_c,
+    const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {
+        stow_conv_turn_to(&conv, unit);
+        source.part = conv.direct && conv.rows[0] != NULL ? 0 : STOW_MM_PATCH;
+        stow_mm_run_s8(&source, &conv.filter, 0, at_once * (size_t)conv.window.out_w, (size_t)conv.window.out_c,
                        (int8_t *)stow_row(&result, unit));
     }
 }

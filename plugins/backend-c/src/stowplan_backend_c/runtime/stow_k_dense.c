@@ -40,12 +40,6 @@ typedef struct stow_dense_s8 {
     int together; /* rows follow each other, and so do vectors */
 } stow_dense_s8;
 
-/* Whether all rows lie in memory one after another. */
-static int stow_rows_are_together(const stow_rows *rows)
-{
-    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
-}
-
 /* Bring elements [start, start + size) of a vector together. */
 static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t start, size_t size, int8_t *to)
 {
@@ -82,7 +76,7 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
     op.in = stow_operand(call, 0);
     op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
     op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
-    const size_t part = op.together ? stow_kernel_set()->depth : STOW_MM_PATCH;
+    const size_t part = op.together ? 0 : STOW_MM_PATCH;
     stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
     memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);

@@ -6,6 +6,12 @@
 
 #include "stow_set.h"
 
+/* Whether all rows lie in memory one after another. */
+static inline int stow_rows_are_together(const stow_rows *rows)
+{
+    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
+}
+
 /* What a kernel keeps on its stack for the tiles it runs. */
 typedef struct stow_mm_room {
     _Alignas(16) int8_t patch[STOW_MM_PIXELS * STOW_MM_PATCH];
@@ -19,7 +25,7 @@ typedef struct stow_mm_source {
     const void *kernel;
     size_t number;
     size_t depth; /* elements of a vector, padding included */
-    size_t part;  /* elements to fetch at once */
+    size_t part;  /* elements to fetch at once; 0 when all vectors lie in memory as a whole */
     stow_mm_room *room;
 } stow_mm_source;
 
@@ -27,17 +33,20 @@ typedef struct stow_mm_source {
 static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm, size_t from, size_t outputs)
 {
     const stow_set *set = stow_kernel_set();
-    const size_t most = source->depth <= source->part ? outputs : STOW_MM_OUTPUTS;
+    const size_t part_most = source->part == 0 ? source->depth : source->part;
+    const size_t most = source->depth <= part_most ? outputs : STOW_MM_OUTPUTS;
     const size_t step = mm->filter->weights_step;
+    const size_t parts = (source->depth + part_most - 1) / part_most;
+    const size_t part = ((source->depth + parts - 1) / parts + 15u) & ~(size_t)15; /* of about the same size */
     int8_t *out = mm->out;
     mm->sums = source->room->sums;
     for (size_t done = 0; done < outputs; done += most) {
         mm->first = from + done;
         mm->outputs = outputs - done < most ? outputs - done : most;
         mm->out = out + done;
-        for (size_t start = 0; start < source->depth; start += source->part) {
+        for (size_t start = 0; start < source->depth; start += part) {
             const size_t left = source->depth - start;
-            mm->depth = left < source->part ? left : source->part;
+            mm->depth = left < part ? left : part;
             mm->w = mm->filter->weights + mm->first * step + start;
             mm->begins = start == 0;
             mm->ends = mm->depth == left;
@@ -51,8 +60,17 @@ static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm,
 static inline void stow_mm_run_s8(stow_mm_source *source, const stow_filter_s8 *filter, size_t number, size_t count,
                                   size_t outputs, int8_t *out)
 {
-    const size_t most = stow_kernel_set()->pixels;
+    const stow_set *set = stow_kernel_set();
+    const size_t most = set->pixels;
     stow_mm_s8 mm = {.filter = filter, .out_step = outputs};
+    if (source->part == 0) {
+        mm = (stow_mm_s8){filter, NULL, 0, count, source->depth, filter->weights, 0, outputs, out, outputs,
+                          source->room->sums, 1, 1};
+        source->number = number;
+        source->fetch(source, &mm, 0);
+        set->mm_s8(&mm);
+        return;
+    }
     for (size_t done = 0; done < count; done += mm.pixels) {
         mm.pixels = count - done < most ? count - done : most;
         mm.out = out + done * outputs;

@@ -7,6 +7,8 @@
 #ifndef STOW_SET_H
 #define STOW_SET_H
 
+#include <string.h>
+
 #include "stow_filter.h"
 #include "stow_window.h"
 
@@ -41,18 +43,35 @@
 #else
 #define STOW_MM_PIXELS 2u
 #endif
-#define STOW_MM_PATCH 128u
+#if STOW_WITH_SET_HELIUM
+#define STOW_MM_PATCH 288u
+#else
+#define STOW_MM_PATCH 144u
+#endif
+
+/* Copy a few bytes, which do not overlap. */
+static inline void stow_copy_s8(int8_t *to, const int8_t *from, size_t size)
+{
+#if STOW_WITH_SET_HELIUM
+    __asm volatile("wlstp.8 lr, %[size], 2f\n1:\n\tvldrb.8 q0, [%[from]], #16\n\tvstrb.8 q0, [%[to]], #16\n\tletp lr, 1b\n2:"
+                   : [to] "+r"(to), [from] "+r"(from)
+                   : [size] "r"(size)
+                   : "lr", "q0", "memory");
+#else
+    memcpy(to, from, size);
+#endif
+}
 
 /* `pixels` vectors of `depth` elements, times the weights of outputs [first, first + outputs).
  *
- * Where a vector is handed over in several parts, `sums` keeps what there is so far: sums[p * STOW_MM_OUTPUTS + o] for
- * output first + o. The first part `begins` (from the bias), the last one `ends` (with the output bytes); else it may
- * be NULL. Vectors have weights of zero in the elements that only pad them, and any bytes there. */
+ * A vector may be handed over in several parts, if it has at most STOW_MM_OUTPUTS outputs: `sums` keeps what there is so
+ * far, sums[p * STOW_MM_OUTPUTS + o] for output first + o. The first part `begins` (from the bias), the last one `ends`
+ * (with the output bytes). Where one part is all, there may be any number of outputs, and `sums` is room to use. Vectors have weights of zero in the elements that only pad them, and any bytes there. */
 typedef struct stow_mm_s8 {
     const stow_filter_s8 *filter;
     const int8_t *x; /* the first vector; the next is x_step bytes on */
     size_t x_step;
-    size_t pixels; /* at least 1, at most the set's */
+    size_t pixels; /* at least 1; at most the set's, unless they come as a whole: both `begins` and `ends` */
     size_t depth;
     const int8_t *w; /* the weights of output `first` for the first of these elements */
     size_t first;
@@ -73,8 +92,7 @@ typedef struct stow_depthwise_s8 {
 } stow_depthwise_s8;
 
 typedef struct stow_set {
-    size_t pixels; /* vectors that mm_s8 takes at once, at most STOW_MM_PIXELS */
-    size_t depth;  /* elements of each that it takes at once, at least STOW_MM_PATCH */
+    size_t pixels; /* vectors that mm_s8 takes at once in parts, at most STOW_MM_PIXELS */
     void (*mm_s8)(const stow_mm_s8 *mm);
     void (*depthwise_row_s8)(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
     /* out[i] from a[i] and b[i]; params are those of add_s8. `out` may be one of them. */

@@ -54,191 +54,242 @@ static inline int32_t stow_dsp_high_product(uint32_t a, int32_t b)
     return high;
 }
 
-static inline int32_t stow_dsp_saturate(int32_t value)
-{
-    int32_t byte;
-    __asm("ssat %0, #8, %1" : "=r"(byte) : "r"(value));
-    return byte;
-}
-
 static inline int stow_dsp_is_aligned(const void *data, size_t step)
 {
     return (((uintptr_t)data | step) & 3u) == 0;
 }
 
-/* How a sum becomes an output, for a channel whose sums are bounded. */
-typedef struct stow_dsp_scale {
-    int32_t multiplier;
-    int32_t bits; /* of the right shift, less one */
-} stow_dsp_scale;
+/* What all outputs have in common on their way from sum to byte, where sums are bounded. */
+typedef struct stow_dsp_range {
+    int32_t offset; /* twice the zero point, and a half for rounding */
+    int32_t minimum;
+    int32_t maximum;
+    int narrow; /* the range is not all of int8 */
+} stow_dsp_range;
 
-static inline stow_dsp_scale stow_dsp_scale_of(const stow_filter_s8 *filter, size_t output)
+static inline stow_dsp_range stow_dsp_range_of(const stow_filter_s8 *filter)
 {
-    const size_t entry = output * filter->step;
-    const stow_dsp_scale scale = {filter->multiplier[entry], ~filter->shift[entry] & 31};
-    return scale;
+    const stow_dsp_range range = {2 * filter->zero_point + 1, filter->minimum, filter->maximum,
+                                  filter->minimum > INT8_MIN || filter->maximum < INT8_MAX};
+    return range;
 }
 
-/* Rounded twice like stow_scale: halves of the second go away from zero. */
-static inline int8_t stow_dsp_output(const stow_filter_s8 *filter, stow_dsp_scale scale, uint32_t sum)
+/* Rounded twice like stow_scale, halves of the second away from zero. `bits` is the right shift less one in its low
+ * byte, which is all that the processor looks at. */
+static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multiplier, int32_t bits, uint32_t sum)
 {
-    int32_t high = stow_dsp_high_product(sum, scale.multiplier);
-    high = ((high + (high >> 31)) >> scale.bits) + 1;
-    int32_t value = stow_dsp_saturate(filter->zero_point + (high >> 1));
-    if (filter->minimum > INT8_MIN || filter->maximum < INT8_MAX) {
-        value = stow_clamp(value, filter->minimum, filter->maximum);
-    }
-    return (int8_t)value;
+    int32_t value = stow_dsp_high_product(sum, multiplier);
+    value += value >> 31;
+    __asm("asr %0, %1" : "+r"(value) : "r"(bits));
+    value += range->offset;
+    __asm("ssat %0, #8, %0, asr #1" : "+r"(value));
+    return range->narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
 }
 
-/* The pairs of one or two vectors: for each four elements of the first, then of the second. */
-#define STOW_DSP_DEPTH 128u
-
-static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t step)
+/* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
+static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t pixels)
 {
     const uint32_t *words = (const uint32_t *)(const void *)x;
-    for (size_t i = 0; i < depth / 4; i++, to += step) {
-        const uint32_t bytes = words[i];
+    const uint32_t *end = words + depth / 4;
+    while (words != end) {
+        const uint32_t bytes = *words++;
         to[0] = stow_dsp_even(bytes);
-        to[1] = stow_dsp_odd(bytes);
+        to[pixels] = stow_dsp_odd(bytes);
+        to += 2 * pixels;
     }
 }
 
+/* One step of the products below: two pairs of two vectors, or of one, with those of two outputs. */
+#define STOW_DSP_TWO_PIXELS                                                                                            \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsmlad %[b0], %[t], %[q], %[b0]\n\t"                        \
+    "sxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\tsmlad %[b1], %[t], %[q], %[b1]\n\t"                        \
+    "ldrd %[p], %[q], [%[x]], #8\n\tsxtb16 %[u], %[u], ror #8\n\tsxtb16 %[v], %[v], ror #8\n\t"                        \
+    "smlad %[a0], %[u], %[p], %[a0]\n\tsmlad %[b0], %[u], %[q], %[b0]\n\t"                                            \
+    "smlad %[a1], %[v], %[p], %[a1]\n\tsmlad %[b1], %[v], %[q], %[b1]\n\t"
+#define STOW_DSP_ONE_PIXEL                                                                                             \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsxtb16 %[u], %[u], ror #8\n\t"                            \
+    "smlad %[a0], %[u], %[q], %[a0]\n\tsxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\t"                       \
+    "sxtb16 %[v], %[v], ror #8\n\tsmlad %[a1], %[v], %[q], %[a1]\n\t"
+/* Steps until w0 is `end`: one, if their number is odd, then two at a time. */
+#define STOW_DSP_LOOP(step)                                                                                            \
+    "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step                                                \
+    "cmp %[w0], %[end]\n\tbeq 2f\n1:\n\t" step step "cmp %[w0], %[end]\n\tbne 1b\n2:"
+
+/* The sums of up to STOW_MM_OUTPUTS outputs: where they begin, where they are kept. */
 typedef struct stow_dsp_sums {
-    uint32_t a0, a1, b0, b1; /* of the first and the second vector */
+    const uint32_t *first; /* of the first vector */
+    const uint32_t *second;
+    uint32_t *kept;
+    size_t count;
 } stow_dsp_sums;
 
-static inline __attribute__((always_inline)) void stow_dsp_square(const uint32_t *x, const uint32_t *w0,
-                                                                  const uint32_t *w1, size_t quads, stow_dsp_sums *sums)
+/* Products of two vectors and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_squares(const stow_dsp_sums *sums, const uint32_t *vectors,
+                                                       const int8_t *weights, size_t step, size_t depth)
 {
-    uint32_t a0 = sums->a0, a1 = sums->a1, b0 = sums->b0, b1 = sums->b1;
-    const uint32_t *end = w0 + quads;
-#pragma GCC unroll 2
-    while (w0 != end) {
-        const uint32_t p0 = x[0], p1 = x[1], q0 = x[2], q1 = x[3];
-        const uint32_t u = *w0++, v = *w1++;
-        x += 4;
-        const uint32_t u0 = stow_dsp_even(u), u1 = stow_dsp_odd(u);
-        a0 = stow_dsp_two(u0, p0, a0);
-        b0 = stow_dsp_two(u0, q0, b0);
-        a0 = stow_dsp_two(u1, p1, a0);
-        b0 = stow_dsp_two(u1, q1, b0);
-        const uint32_t v0 = stow_dsp_even(v), v1 = stow_dsp_odd(v);
-        a1 = stow_dsp_two(v0, p0, a1);
-        b1 = stow_dsp_two(v0, q0, b1);
-        a1 = stow_dsp_two(v1, p1, a1);
-        b1 = stow_dsp_two(v1, q1, b1);
-    }
-    sums->a0 = a0, sums->a1 = a1, sums->b0 = b0, sums->b1 = b1;
-}
-
-static inline __attribute__((always_inline)) void stow_dsp_line(const uint32_t *x, const uint32_t *w0,
-                                                                const uint32_t *w1, size_t quads, stow_dsp_sums *sums)
-{
-    uint32_t a0 = sums->a0, a1 = sums->a1;
-    const uint32_t *end = w0 + quads;
-#pragma GCC unroll 2
-    while (w0 != end) {
-        const uint32_t p0 = x[0], p1 = x[1];
-        const uint32_t u = *w0++, v = *w1++;
-        x += 2;
-        a0 = stow_dsp_two(stow_dsp_even(u), p0, a0);
-        a0 = stow_dsp_two(stow_dsp_odd(u), p1, a0);
-        a1 = stow_dsp_two(stow_dsp_even(v), p0, a1);
-        a1 = stow_dsp_two(stow_dsp_odd(v), p1, a1);
-    }
-    sums->a0 = a0, sums->a1 = a1;
-}
-
-/* Bring in and send away the sums of one vector's outputs `output` and, for `two`, the next. */
-static inline __attribute__((always_inline)) void stow_dsp_begin(const stow_mm_s8 *mm, size_t pixel, size_t output,
-                                                                 size_t next, uint32_t *first, uint32_t *second)
-{
-    if (mm->begins) {
-        *first = stow_first_sum(mm->filter, mm->first + output);
-        *second = stow_first_sum(mm->filter, mm->first + output + next);
-    } else {
-        *first = mm->sums[pixel * STOW_MM_OUTPUTS + output];
-        *second = mm->sums[pixel * STOW_MM_OUTPUTS + output + next];
+    const uint32_t *first = sums->first, *second = sums->second;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vectors;
+        uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_TWO_PIXELS)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [x] "+r"(x), [w0] "+r"(w0),
+                         [w1] "+r"(w1), [p] "=&r"(p), [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1, kept[STOW_MM_OUTPUTS] = b0, kept[STOW_MM_OUTPUTS + 1] = b1;
+        first += 2, second += 2, kept += 2;
+        weights += 2 * step;
     }
 }
 
-static inline __attribute__((always_inline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t output, size_t next,
-                                                               const stow_dsp_sums *sums)
+/* Products of one vector and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_lines(const stow_dsp_sums *sums, const uint32_t *vector,
+                                                     const int8_t *weights, size_t step, size_t depth)
 {
-    if (!mm->ends) {
-        uint32_t *kept = mm->sums + output;
-        kept[0] = sums->a0, kept[next] = sums->a1;
-        if (mm->pixels > 1) {
-            kept += STOW_MM_OUTPUTS;
-            kept[0] = sums->b0, kept[next] = sums->b1;
+    const uint32_t *first = sums->first;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vector;
+        uint32_t a0 = first[0], a1 = first[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_ONE_PIXEL)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [x] "+r"(x), [w0] "+r"(w0), [w1] "+r"(w1), [p] "=&r"(p),
+                         [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1;
+        first += 2, kept += 2;
+        weights += 2 * step;
+    }
+}
+
+/* The last of an odd number of outputs. */
+static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_mm_s8 *mm, const int8_t *weights)
+{
+    const size_t last = sums->count - 1;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        uint32_t sum = pixel == 0 ? sums->first[last] : sums->second[last];
+        const int8_t *x = mm->x + pixel * mm->x_step, *w = weights + last * mm->filter->weights_step;
+        for (size_t i = 0; i < mm->depth; i++) {
+            sum += (uint32_t)(x[i] * w[i]);
+        }
+        sums->kept[pixel * STOW_MM_OUTPUTS + last] = sum;
+    }
+}
+
+/* The bytes of outputs [first, first + count), one vector's or two's. */
+static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+{
+    const stow_filter_s8 *filter = mm->filter;
+    const stow_dsp_range range = stow_dsp_range_of(filter);
+    const size_t step = filter->step;
+    const int32_t *multiplier = filter->multiplier + (mm->first + first) * step;
+    const int32_t *shift = filter->shift + (mm->first + first) * step;
+    const uint32_t *sums = mm->sums;
+    int8_t *out = mm->out + first, *const last = out + count;
+    if (mm->pixels == 1) {
+        for (; out != last; multiplier += step, shift += step) {
+            *out++ = (int8_t)stow_dsp_output(&range, *multiplier, ~*shift, *sums++);
         }
         return;
     }
-    const stow_dsp_scale first = stow_dsp_scale_of(mm->filter, mm->first + output);
-    const stow_dsp_scale second = stow_dsp_scale_of(mm->filter, mm->first + output + next);
-    int8_t *out = mm->out + output;
-    out[0] = stow_dsp_output(mm->filter, first, sums->a0);
-    out[next] = stow_dsp_output(mm->filter, second, sums->a1);
-    if (mm->pixels > 1) {
-        out += mm->out_step;
-        out[0] = stow_dsp_output(mm->filter, first, sums->b0);
-        out[next] = stow_dsp_output(mm->filter, second, sums->b1);
+    for (int8_t *second = out + mm->out_step; out != last; multiplier += step, shift += step, sums++) {
+        const int32_t factor = *multiplier, bits = ~*shift;
+        const int32_t a = stow_dsp_output(&range, factor, bits, sums[0]);
+        const int32_t b = stow_dsp_output(&range, factor, bits, sums[STOW_MM_OUTPUTS]);
+        *out++ = (int8_t)a;
+        *second++ = (int8_t)b;
+    }
+}
+
+/* One part of one tile: at most two vectors and STOW_MM_PATCH elements of each. */
+static void stow_dsp_tile(const stow_mm_s8 *mm)
+{
+    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
+    uint32_t x[STOW_MM_PIXELS * STOW_MM_PATCH / 2];
+    const size_t step = mm->filter->weights_step;
+    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
+    }
+    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
+        const size_t left = mm->outputs - first;
+        stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
+                              left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS};
+        const int8_t *w = mm->w + first * step;
+        if (mm->begins) {
+            sums.first = bias == NULL ? zeros : bias + mm->first + first;
+            sums.second = sums.first;
+        }
+        (mm->pixels > 1 ? stow_dsp_squares : stow_dsp_lines)(&sums, x, w, step, mm->depth);
+        if ((sums.count & 1u) != 0) {
+            stow_dsp_rest(&sums, mm, w);
+        }
+        if (mm->ends) {
+            stow_dsp_end(mm, first, sums.count);
+        }
+    }
+}
+
+/* Vectors that come as a whole but are too long for one part. */
+static void stow_dsp_long(const stow_mm_s8 *mm)
+{
+    const size_t parts = (mm->depth + STOW_MM_PATCH - 1) / STOW_MM_PATCH;
+    const size_t most = ((mm->depth + parts - 1) / parts + 3u) & ~(size_t)3; /* of about the same size */
+    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
+        stow_mm_s8 part = *mm;
+        part.first = mm->first + first;
+        part.outputs = mm->outputs - first < STOW_MM_OUTPUTS ? mm->outputs - first : STOW_MM_OUTPUTS;
+        part.out = mm->out + first;
+        for (size_t start = 0; start < mm->depth; start += most) {
+            part.depth = mm->depth - start < most ? mm->depth - start : most;
+            part.x = mm->x + start;
+            part.w = mm->w + first * mm->filter->weights_step + start;
+            part.begins = start == 0;
+            part.ends = start + part.depth == mm->depth;
+            stow_dsp_tile(&part);
+        }
     }
 }
 
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
 {
-    const size_t step = mm->filter->weights_step;
-    uint32_t x[STOW_MM_PIXELS * STOW_DSP_DEPTH / 2];
-    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) || !stow_dsp_is_aligned(mm->w, step)) {
+    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
+        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
         stow_mm_portable_s8(mm);
         return;
     }
-    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
-        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + 2 * pixel, 2 * mm->pixels);
-    }
-    const int8_t *w = mm->w;
-    for (size_t output = 0; output < mm->outputs; output += 2, w += 2 * step) {
-        const size_t next = output + 1 < mm->outputs ? 1 : 0; /* the last of an odd number is computed twice */
-        const uint32_t *w0 = (const uint32_t *)(const void *)w;
-        const uint32_t *w1 = (const uint32_t *)(const void *)(w + next * step);
-        stow_dsp_sums sums = {0};
-        stow_dsp_begin(mm, 0, output, next, &sums.a0, &sums.a1);
-        if (mm->pixels > 1) {
-            stow_dsp_begin(mm, 1, output, next, &sums.b0, &sums.b1);
-            stow_dsp_square(x, w0, w1, mm->depth / 4, &sums);
-        } else {
-            stow_dsp_line(x, w0, w1, mm->depth / 4, &sums);
-        }
-        stow_dsp_end(mm, output, next, &sums);
+    stow_mm_s8 tile = *mm;
+    for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
+        tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
+        (tile.depth > STOW_MM_PATCH ? stow_dsp_long : stow_dsp_tile)(&tile);
+        tile.x += tile.pixels * tile.x_step;
+        tile.out += tile.pixels * tile.out_step;
     }
 }
 
 /* A kernel of 3x3 for four channels: of each channel the pairs (0,0)(1,0), (0,1)(1,1), (0,2)(1,2), (2,0)(2,1), and
- * (2,2). */
+ * (2,2); and how their sums become outputs. */
 typedef struct stow_dsp_kernel {
     uint32_t words[20];
     uint32_t bias[4];
+    struct {
+        int32_t multiplier;
+        int32_t bits;
+    } scales[4];
 } stow_dsp_kernel;
 
-/* Where the columns and rows of a kernel are moved to lie inside the input: the taps that fall outside get weights of
- * zero, and what they would add is added to the bias. */
-typedef struct stow_dsp_place {
-    const stow_depthwise_s8 *op;
-    stow_taps rows;
-    stow_taps columns;
-    int32_t shift; /* the column of the kernel under the first column that is read */
-} stow_dsp_place;
-
-static uint32_t stow_dsp_weights(const stow_dsp_place *at, int32_t row, int32_t column, size_t channel)
+static inline uint32_t stow_dsp_at(const int8_t *x)
 {
-    const int32_t tap = column + at->shift;
-    if (row < at->rows.first || row >= at->rows.last || tap < at->columns.first || tap >= at->columns.last) {
-        return 0;
-    }
-    const int8_t *w = at->op->filter.weights + (size_t)(3 * row + tap) * at->op->filter.weights_step + channel;
-    return *(const uint32_t *)(const void *)w;
+    return *(const uint32_t *)(const void *)x;
 }
 
 static inline void stow_dsp_pairs(uint32_t a, uint32_t b, uint32_t *to)
@@ -251,147 +302,182 @@ static inline void stow_dsp_pairs(uint32_t a, uint32_t b, uint32_t *to)
     to[3] = stow_dsp_high(a_odd, b_odd);
 }
 
-static void stow_dsp_prepare(const stow_dsp_place *at, size_t channel, stow_dsp_kernel *kernel)
+static void stow_dsp_prepare(const stow_filter_s8 *filter, size_t channel, stow_dsp_kernel *kernel)
 {
-    const stow_filter_s8 *filter = &at->op->filter;
-    for (int32_t column = 0; column < 3; column++) {
-        const uint32_t first = stow_dsp_weights(at, 0, column, channel);
-        stow_dsp_pairs(first, stow_dsp_weights(at, 1, column, channel), kernel->words + 4 * column);
-    }
-    const uint32_t third = stow_dsp_weights(at, 2, 0, channel);
-    stow_dsp_pairs(third, stow_dsp_weights(at, 2, 1, channel), kernel->words + 12);
-    stow_dsp_pairs(stow_dsp_weights(at, 2, 2, channel), 0, kernel->words + 16);
+    const size_t step = filter->weights_step, row = 3 * step;
+    const int8_t *w = filter->weights + channel;
+    stow_dsp_pairs(stow_dsp_at(w), stow_dsp_at(w + row), kernel->words);
+    stow_dsp_pairs(stow_dsp_at(w + step), stow_dsp_at(w + row + step), kernel->words + 4);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * step), stow_dsp_at(w + row + 2 * step), kernel->words + 8);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row), stow_dsp_at(w + 2 * row + step), kernel->words + 12);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row + 2 * step), 0, kernel->words + 16);
     for (size_t i = 0; i < 4; i++) {
         kernel->bias[i] = stow_first_sum(filter, channel + i);
-    }
-    const uint32_t zero_point = (uint32_t)at->op->in_zero_point;
-    for (int32_t row = 0; zero_point != 0 && row < 3; row++) {
-        const int inside = row >= at->rows.first && row < at->rows.last;
-        const int8_t *w = filter->weights + (size_t)(3 * row) * filter->weights_step + channel;
-        for (int32_t tap = 0; tap < 3; tap++, w += filter->weights_step) {
-            if (inside && tap >= at->columns.first && tap < at->columns.last) {
-                continue;
-            }
-            for (size_t i = 0; i < 4; i++) {
-                kernel->bias[i] += zero_point * (uint32_t)(int32_t)w[i];
-            }
-        }
+        kernel->scales[i].multiplier = filter->multiplier[(channel + i) * filter->step];
+        kernel->scales[i].bits = ~filter->shift[(channel + i) * filter->step];
     }
 }
 
+/* Two taps of four channels, added to their sums. */
 static inline __attribute__((always_inline)) void stow_dsp_tap_pair(uint32_t a, uint32_t b, const uint32_t *w,
-                                                                    uint32_t *sums)
+                                                                    uint32_t *s0, uint32_t *s1, uint32_t *s2,
+                                                                    uint32_t *s3)
 {
-    const uint32_t a_even = stow_dsp_even(a), b_even = stow_dsp_even(b);
-    sums[0] = stow_dsp_two(stow_dsp_low(a_even, b_even), w[0], sums[0]);
-    sums[2] = stow_dsp_two(stow_dsp_high(a_even, b_even), w[2], sums[2]);
-    const uint32_t a_odd = stow_dsp_odd(a), b_odd = stow_dsp_odd(b);
-    sums[1] = stow_dsp_two(stow_dsp_low(a_odd, b_odd), w[1], sums[1]);
-    sums[3] = stow_dsp_two(stow_dsp_high(a_odd, b_odd), w[3], sums[3]);
+    uint32_t e, f, t;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[f], %[b]\n\tpkhbt %[t], %[e], %[f], lsl #16\n\t"
+          "pkhtb %[e], %[f], %[e], asr #16\n\tldr %[f], [%[w]]\n\tsmlad %[s0], %[t], %[f], %[s0]\n\t"
+          "ldr %[f], [%[w], #8]\n\tsmlad %[s2], %[e], %[f], %[s2]\n\t"
+          "sxtb16 %[a], %[a], ror #8\n\tsxtb16 %[b], %[b], ror #8\n\tpkhbt %[t], %[a], %[b], lsl #16\n\t"
+          "pkhtb %[a], %[b], %[a], asr #16\n\tldr %[f], [%[w], #4]\n\tsmlad %[s1], %[t], %[f], %[s1]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlad %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [b] "+r"(b), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e),
+            [f] "=&r"(f), [t] "=&r"(t)
+          : [w] "r"(w)
+          : "memory");
 }
 
-static inline uint32_t stow_dsp_at(const int8_t *x)
+/* One tap. */
+static inline __attribute__((always_inline)) void stow_dsp_tap(uint32_t a, const uint32_t *w, uint32_t *s0,
+                                                               uint32_t *s1, uint32_t *s2, uint32_t *s3)
 {
-    return *(const uint32_t *)(const void *)x;
+    uint32_t e, f;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[a], %[a], ror #8\n\t"
+          "ldr %[f], [%[w]]\n\tsmlabb %[s0], %[e], %[f], %[s0]\n\tldr %[f], [%[w], #4]\n\t"
+          "smlabb %[s1], %[a], %[f], %[s1]\n\tldr %[f], [%[w], #8]\n\tsmlatb %[s2], %[e], %[f], %[s2]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlatb %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e), [f] "=&r"(f)
+          : [w] "r"(w)
+          : "memory");
 }
 
-/* `count` pixels of four channels; rows[i] is where the first column under the first of them lies. */
-static void stow_dsp_pixels(const stow_depthwise_s8 *op, const stow_dsp_kernel *kernel, const int8_t *const *rows,
-                            size_t channel, size_t count, int8_t *out)
+/* Where four channels of a run of pixels come from and go to. */
+typedef struct stow_dsp_run {
+    const int8_t *rows[3]; /* what lies under the first column of the kernel at the first pixel */
+    size_t column;         /* bytes from one column to the next */
+    size_t pixel;          /* bytes from one pixel to the next */
+    size_t count;
+    int8_t *out;
+    size_t out_pixel;
+} stow_dsp_run;
+
+static __attribute__((noinline)) void stow_dsp_pixels(const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                                                      const stow_dsp_run *run)
 {
-    const size_t depth = (size_t)op->window.in_c, step = depth * (size_t)op->window.stride_w;
-    const int8_t *x0 = rows[0], *x1 = rows[1], *x2 = rows[2];
+    const size_t column = run->column;
+    const int8_t *x0 = run->rows[0], *x1 = run->rows[1], *x2 = run->rows[2];
     const uint32_t *w = kernel->words;
-    stow_dsp_scale scales[4];
-    for (size_t i = 0; i < 4; i++) {
-        scales[i] = stow_dsp_scale_of(&op->filter, channel + i);
-    }
-    for (; count > 0; count--, out += depth) {
-        uint32_t sums[4] = {kernel->bias[0], kernel->bias[1], kernel->bias[2], kernel->bias[3]};
-        stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + depth), stow_dsp_at(x1 + depth), w + 4, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * depth), stow_dsp_at(x1 + 2 * depth), w + 8, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + depth), w + 12, sums);
-        stow_dsp_tap_pair(stow_dsp_at(x2 + 2 * depth), 0, w + 16, sums);
-        x0 += step, x1 += step, x2 += step;
-        for (size_t i = 0; i < 4; i++) {
-            out[i] = stow_dsp_output(&op->filter, scales[i], sums[i]);
-        }
+    int8_t *out = run->out;
+    for (size_t left = run->count; left > 0; left--) {
+        uint32_t s0 = kernel->bias[0], s1 = kernel->bias[1], s2 = kernel->bias[2], s3 = kernel->bias[3];
+        stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + column), stow_dsp_at(x1 + column), w + 4, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * column), stow_dsp_at(x1 + 2 * column), w + 8, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + column), w + 12, &s0, &s1, &s2, &s3);
+        stow_dsp_tap(stow_dsp_at(x2 + 2 * column), w + 16, &s0, &s1, &s2, &s3);
+        x0 += run->pixel, x1 += run->pixel, x2 += run->pixel;
+        const int32_t v0 = stow_dsp_output(range, kernel->scales[0].multiplier, kernel->scales[0].bits, s0);
+        const int32_t v1 = stow_dsp_output(range, kernel->scales[1].multiplier, kernel->scales[1].bits, s1);
+        const int32_t v2 = stow_dsp_output(range, kernel->scales[2].multiplier, kernel->scales[2].bits, s2);
+        const int32_t v3 = stow_dsp_output(range, kernel->scales[3].multiplier, kernel->scales[3].bits, s3);
+        out[0] = (int8_t)v0, out[1] = (int8_t)v1, out[2] = (int8_t)v2, out[3] = (int8_t)v3;
+        out += run->out_pixel;
     }
 }
 
-static int stow_dsp_suits(const stow_depthwise_s8 *op, const stow_place *place)
+static int stow_dsp_suits(const stow_depthwise_s8 *op)
 {
     const stow_window *w = &op->window;
     return op->filter.bounded && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_h == 1 && w->dilation_w == 1 &&
-           w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0 && w->in_w >= 3 &&
-           place->taps.first < place->taps.last;
+           w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0;
 }
 
-/* Columns [column, the one returned) whose kernels have the same taps inside the input. */
-static int32_t stow_dsp_run_of_columns(const stow_window *w, int32_t column)
+/* A pixel at the border: what lies under its kernel is brought together, the zero point where nothing does, and the
+ * kernel is the same for all. rows[i] is where the four channels begin in that row, NULL outside the input. */
+static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                            const int8_t *const *rows, int32_t column, int8_t *out)
 {
+    const stow_window *w = &op->window;
+    const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
     const int32_t left = column * w->stride_w - w->pad_left;
-    if (left < 0 || left + 3 > w->in_w) {
-        return column + 1;
+    uint32_t patch[9], *at = patch;
+    for (size_t i = 0; i < 3; i++) {
+        for (int32_t j = left; j < left + 3; j++) {
+            const int inside = rows[i] != NULL && j >= 0 && j < w->in_w;
+            *at++ = inside ? stow_dsp_at(rows[i] + (size_t)j * (size_t)w->in_c) : outside;
+        }
     }
-    const int32_t end = (w->in_w - 3 + w->pad_left) / w->stride_w + 1;
-    return end < w->out_w ? end : w->out_w;
+    const int8_t *x = (const int8_t *)(const void *)patch;
+    const stow_dsp_run run = {{x, x + 12, x + 24}, 4, 0, 1, out, 0};
+    stow_dsp_pixels(range, kernel, &run);
 }
 
 STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out)
 {
     const stow_window *w = &op->window;
-    if (!stow_dsp_suits(op, place)) {
+    if (!stow_dsp_suits(op)) {
         stow_depthwise_row_portable_s8(op, place, out);
         return;
     }
-    stow_dsp_place at = {op, place->taps, {0, 0}, 0};
+    const size_t depth = (size_t)w->in_c;
+    const int whole = place->taps.first == 0 && place->taps.last == 3;
+    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_inner_columns(w) : none;
+    const stow_dsp_range range = stow_dsp_range_of(&op->filter);
+    const size_t start = (size_t)(inner.first * w->stride_w - w->pad_left) * depth;
+    const int8_t *rows[3];
+    for (int32_t i = 0; i < 3; i++) {
+        const int inside = i >= place->taps.first && i < place->taps.last;
+        rows[i] = inside ? (const int8_t *)stow_row_under(&op->in, w, place, i) : NULL;
+    }
     stow_dsp_kernel kernel;
-    for (int32_t column = 0; column < w->out_w;) {
-        const int32_t last = stow_dsp_run_of_columns(w, column);
-        const int32_t left = column * w->stride_w - w->pad_left;
-        const int32_t start = left < 0 ? 0 : left + 3 > w->in_w ? w->in_w - 3 : left;
-        at.columns = stow_clip(left, 3, 1, w->in_w);
-        at.shift = start - left;
-        for (size_t channel = 0; channel < (size_t)w->in_c; channel += 4) {
-            const int8_t *rows[3];
-            for (int32_t i = 0; i < 3; i++) {
-                const int32_t tap = stow_clamp(i, place->taps.first, place->taps.last - 1);
-                const uint8_t *row = stow_row_under(&op->in, w, place, tap);
-                rows[i] = (const int8_t *)row + (size_t)start * (size_t)w->in_c + channel;
+    for (size_t channel = 0; channel < depth; channel += 4, out += 4) {
+        stow_dsp_prepare(&op->filter, channel, &kernel);
+        for (int32_t column = 0; column < w->out_w; column++) {
+            if (column == inner.first && inner.first < inner.last) {
+                const stow_dsp_run run = {{rows[0] + start, rows[1] + start, rows[2] + start},
+                                          depth,
+                                          depth * (size_t)w->stride_w,
+                                          (size_t)(inner.last - inner.first),
+                                          out + (size_t)column * depth,
+                                          depth};
+                stow_dsp_pixels(&range, &kernel, &run);
+                column = inner.last - 1;
+            } else {
+                stow_dsp_border(op, &range, &kernel, rows, column, out + (size_t)column * depth);
             }
-            stow_dsp_prepare(&at, channel, &kernel);
-            stow_dsp_pixels(op, &kernel, rows, channel, (size_t)(last - column),
-                            out + (size_t)column * (size_t)w->in_c + channel);
         }
-        column = last;
+        for (size_t i = 0; i < 3; i++) {
+            rows[i] = rows[i] == NULL ? NULL : rows[i] + 4;
+        }
     }
 }
 
-/* value * multiplier / 2^31 / 2^bits, rounded twice, for values of at most 30 bits. */
-static inline int32_t stow_dsp_scaled(int32_t value, int32_t multiplier, int32_t shift)
+/* An operand of a sum in the common scale, times two and without the last rounding: it is (result + 1) >> 1. */
+static inline int32_t stow_dsp_operand(int32_t value, int32_t multiplier, int32_t bits)
 {
-    return stow_rounding_shift_31(stow_dsp_high_product((uint32_t)value, multiplier), (uint32_t)-shift & 31u);
+    int32_t twice = 2 * stow_dsp_high_product((uint32_t)value << 20, multiplier);
+    twice += twice >> 31;
+    __asm("asr %0, %1" : "+r"(twice) : "r"(bits));
+    return twice;
 }
 
 STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
-    const int32_t a_shift = params[STOW_ADD_S8_A_SHIFT], b_shift = params[STOW_ADD_S8_B_SHIFT];
-    const int32_t shift = params[STOW_ADD_S8_OUTPUT_SHIFT];
-    if (a_shift > 0 || b_shift > 0 || shift > 0) {
+    const int32_t a_bits = -params[STOW_ADD_S8_A_SHIFT], b_bits = -params[STOW_ADD_S8_B_SHIFT];
+    const int32_t bits = ~params[STOW_ADD_S8_OUTPUT_SHIFT];
+    if (((a_bits | b_bits | bits) & ~31) != 0) {
         stow_add_portable_s8(params, a, b, out, size);
         return;
     }
     const int32_t a_zero = params[STOW_ADD_S8_A_ZERO_POINT], b_zero = params[STOW_ADD_S8_B_ZERO_POINT];
     const int32_t a_multiplier = params[STOW_ADD_S8_A_MULTIPLIER], b_multiplier = params[STOW_ADD_S8_B_MULTIPLIER];
-    const int32_t multiplier = params[STOW_ADD_S8_OUTPUT_MULTIPLIER], zero = params[STOW_ADD_S8_OUTPUT_ZERO_POINT];
-    const int32_t low = params[STOW_ADD_S8_ACT_MIN], high = params[STOW_ADD_S8_ACT_MAX];
-    for (size_t i = 0; i < size; i++) {
-        const int32_t wide_a = stow_dsp_scaled((a[i] - a_zero) * (1 << 20), a_multiplier, a_shift);
-        const int32_t wide_b = stow_dsp_scaled((b[i] - b_zero) * (1 << 20), b_multiplier, b_shift);
-        const int32_t sum = stow_dsp_scaled(wide_a + wide_b, multiplier, shift);
-        out[i] = (int8_t)stow_clamp(sum + zero, low, high);
+    const int32_t multiplier = params[STOW_ADD_S8_OUTPUT_MULTIPLIER];
+    const int32_t minimum = params[STOW_ADD_S8_ACT_MIN], maximum = params[STOW_ADD_S8_ACT_MAX];
+    const stow_dsp_range range = {2 * params[STOW_ADD_S8_OUTPUT_ZERO_POINT] + 1, minimum, maximum,
+                                  minimum > INT8_MIN || maximum < INT8_MAX};
+    for (const int8_t *end = a + size; a != end;) {
+        const int32_t wide_a = stow_dsp_operand(*a++ - a_zero, a_multiplier, a_bits) + 1;
+        const int32_t wide_b = stow_dsp_operand(*b++ - b_zero, b_multiplier, b_bits) + 1;
+        *out++ = (int8_t)stow_dsp_output(&range, multiplier, bits, (uint32_t)((wide_a >> 1) + (wide_b >> 1)));
     }
 }
 
