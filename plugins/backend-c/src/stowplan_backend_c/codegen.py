@@ -79,6 +79,7 @@ def _settings(view: PlanView, options: SourceOptions) -> dict[str, bool]:
     return {
         "STOW_WITH_RECEIVE": any(port.streamed for port in view.inputs),
         "STOW_WITH_SELFTEST": options.selftest,
+        "STOW_WITH_FLOAT_INPUT": any(port.dtype == "float32" for port in view.inputs),
         "STOW_WITH_INLINE_WEIGHTS": options.weights == "inline",
         "STOW_WITH_SPECIALIZED": options.specialize != "none",
     }
