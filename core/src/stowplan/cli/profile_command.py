@@ -16,11 +16,8 @@ from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
-<<<<<<< HEAD
-from stowplan.planfile.reader import is_plan, read_plan
-=======
 from stowplan.nouns import replace
->>>>>>> 3671529c93ca3a1a3b48aeb36253766e68d19b26
+from stowplan.planfile.reader import is_plan, read_plan
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Compiled, LoadOptions, Profile, ProfileEvent, ProfileTotal
 from stowplan.units import format_size
