@@ -225,7 +225,7 @@ def test_a_package_is_written_as_a_folder_and_refused_where_none_can_be(stowplan
 
 
 def test_options_of_generated_code_that_do_not_exist_are_usage_errors(stowplan, plan: Path, tmp_path: Path) -> None:
-    for option in ("--weights", "--specialize"):
+    for option in ("--weights", "--specialize", "--kernels"):
         refused(
             stowplan("codegen", plan, option, "x", "-o", tmp_path / "x.c"), 2, f"{option} x: there is no such choice"
         )

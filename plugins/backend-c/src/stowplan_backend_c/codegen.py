@@ -11,7 +11,7 @@ from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import SourceOptions
-from stowplan_backend_c.amalgam import amalgamate, pruned
+from stowplan_backend_c.amalgam import KERNELS, amalgamate, pruned
 from stowplan_backend_c.golden import golden_digest
 from stowplan_backend_c.names import checked_name, comment, safe_name
 from stowplan_backend_c.packages import PACKAGES, package
@@ -45,7 +45,7 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     header = _fill("core.h.in", values, settings)
     compressed = bool(view.flags & layout.FLAG_COMPRESSED)
     values |= dict(
-        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none"),
+        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none", kernels=options.kernels),
         SPECIALIZED=specialized(view, name, options.specialize),
         **plan_words(view, inline=options.weights == "inline"),
     )
@@ -63,6 +63,7 @@ def _check_options(options: SourceOptions) -> None:
         ("package", options.package or "none", ("none", *PACKAGES)),
         ("weights", options.weights, WEIGHTS),
         ("specialize", options.specialize, SPECIALIZED),
+        ("kernels", options.kernels, KERNELS),
     ):
         if value not in choices:
             raise UsageError(f"--{flag} {value}: there is no such choice; choose {', '.join(choices)}")
