@@ -26,6 +26,9 @@ ABI = 1
 FORMATS = ("core", "app")
 WHOLE_NUMBERS, STREAMING_NUMBERS = 18, 24
 """32-bit words in the runtime's structures beside their pointers; the compiler of the source checks that."""
+STACK_BYTES = 2048
+"""What init, a run and the self test need at most on 32-bit Arm cores, built by gcc with -O2 or -Os; a test adds up the
+frames of every kernel."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -106,6 +109,7 @@ def _values(view: PlanView, name: str) -> dict[str, str]:
         "MODEL_DIGEST": view.model_digest,
         "FAST_BYTES": str(view.fast_bytes),
         "SLOW_BYTES": str(view.slow_bytes),
+        "STACK_BYTES": str(STACK_BYTES + sum(port.row_bytes for port in view.inputs)),
         "STAGES": str(len(view.records("stages"))),
         "NODES": str(len(view.records("nodes"))),
         "PORTS": "\n\n".join([port_macros(macro, "INPUT", view.inputs), port_macros(macro, "OUTPUT", view.outputs)]),
