@@ -17,11 +17,15 @@ SETS = ("own", "portable")
 
 
 def add_board(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--board", metavar="NAME", help="run it as firmware on a board: cortex-m4, cortex-m55, rv32, ...")
+    parser.add_argument(
+        "--board", metavar="NAME", help="run it as firmware on a board: cortex-m4, cortex-m55, rv32, ..."
+    )
     parser.add_argument("--flash", metavar="SIZE", help="flash of the product that the board stands for (default all)")
     parser.add_argument("--ram", metavar="SIZE", help="its RAM: arenas, stack and all else (default all)")
     parser.add_argument("--stack", metavar="SIZE", help="its stack (default 4K)")
-    parser.add_argument("--optimize", metavar="LEVEL", help=f"of the firmware's compiler: {', '.join(LEVELS)} (default O2)")
+    parser.add_argument(
+        "--optimize", metavar="LEVEL", help=f"of the firmware's compiler: {', '.join(LEVELS)} (default O2)"
+    )
     parser.add_argument("--kernels", metavar="SET", help="own (of the board's core, the default) or portable")
 
 

@@ -79,9 +79,7 @@ def _execute(backend: Backend, plan: bytes, inputs: Sequence[bytes]) -> tuple[li
         compiled.close()
 
 
-def _execute_on(
-    board: BoardOptions, plan: bytes, inputs: Sequence[bytes]
-) -> tuple[list[bytes], Metrics, BoardReport]:
+def _execute_on(board: BoardOptions, plan: bytes, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics, BoardReport]:
     with closing(on_board(plan, board)) as compiled:
         start = time.perf_counter_ns()
         results, report = compiled.measure(inputs)

@@ -11,9 +11,9 @@ KIB, MIB = 1024, 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """One core. `flash` and `ram` are the base and the size of what the emulated machine has; a product has less.
+    """One core. `flash` and `ram` are base and size of what the emulated machine has; a product has less of it.
 
-    `headers` are options for compiling only: where the C library's headers are; nothing of the library itself is linked.
+    `headers` are options for compiling only: where the C library's headers are; nothing of the library is linked.
     """
 
     name: str
