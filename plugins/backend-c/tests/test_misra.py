@@ -52,7 +52,9 @@ def test_a_source_with_one_kernel_breaks_no_rule_that_is_not_published(published
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 
 
-@pytest.mark.parametrize("path", [path for path in LIBRARY.sources() if path.suffix == ".c"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in LIBRARY.sources() if path.suffix == ".c"], ids=lambda path: path.name
+)
 def test_every_file_of_the_host_library_compiles_without_a_warning(path: Path) -> None:
     includes = [word for folder in LIBRARY.folders for word in ("-I", str(folder))]
     command = [*find_compiler().command, *WARNINGS, *LIBRARY.flags, *includes, "-fsyntax-only", str(path)]
