@@ -36,6 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--specialize", metavar="WHICH", default="none",
         help="functions of their own for nodes: none (default), hot for those that take most time, all",
     )  # fmt: skip
+    parser.add_argument(
+        "--kernels", metavar="SET", default="auto",
+        help="portable, dsp, helium or x86; auto (default) has them all and leaves the choice to the C compiler",
+    )  # fmt: skip
     parser.add_argument("--no-selftest", dest="selftest", action="store_false", help="leave out NAME_selftest()")
     parser.add_argument(
         "-o", "--output", metavar="FILE.c", type=Path,
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = identifier(output.stem) if arguments.name is None else _checked(arguments.name)
     options = SourceOptions(
         name=name, format=arguments.format, package=arguments.package, weights=arguments.weights,
-        specialize=arguments.specialize, selftest=arguments.selftest,
+        specialize=arguments.specialize, kernels=arguments.kernels, selftest=arguments.selftest,
     )  # fmt: skip
     files = generated(plan.data, output, options, arguments.backend)
     for folder in {path.parent for path in files}:
