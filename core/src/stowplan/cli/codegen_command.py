@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, write_files
 from stowplan.cli.plans import open_plan
-from stowplan.errors import OutputError, UsageError
-from stowplan.plugins.host import host
-from stowplan.plugins.kinds import SourceOptions
+from stowplan.cli.sources import check_source, prefix_of, sources
 from stowplan.units import format_size
-
-LONGEST_NAME = 48  # leaves room for what a backend appends
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     plan = open_plan(arguments.plan)
     output: Path = arguments.output or arguments.plan.with_suffix(".c")
-    if output.suffix.lower() != ".c":
-        raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
-    name = _identifier(output.stem) if arguments.name is None else _checked(arguments.name)
+    check_source(output)
+    name = prefix_of(output, arguments.name)
     check_output(output, [arguments.plan])
-    options = SourceOptions(name=name, format=arguments.format)
-    sources = host().backends()[arguments.backend].generate(plan.data, options)
-    files = {_place(output, file, name): data for file, data in sources.items()}
+    files = sources(plan.data, output, name, form=arguments.format, backend=arguments.backend)
     write_files(files)
     if arguments.json:
         written = [dict(file=str(path), size_bytes=len(data)) for path, data in files.items()]
@@ -45,22 +37,3 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(columns((("wrote", str(p), format_size(len(d))) for p, d in files.items()), indent="")))
     return 0
-
-
-def _place(output: Path, file: str, name: str) -> Path:
-    """Return where a generated file goes: the source under the name asked for, everything else beside it."""
-    if Path(file).name != file:
-        raise OutputError(f"the backend named a file {file!r}, which is no plain file name")
-    return output if file == f"{name}.c" else output.parent / file
-
-
-def _identifier(stem: str) -> str:
-    """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
-    return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")
-
-
-def _checked(name: str) -> str:
-    if not name:
-        raise UsageError("--name: is empty; leave it out to use the output's name")
-    return name

@@ -27,7 +27,7 @@ TOO_NEW_NS = 2_000_000_000
 WATCHED_VARIABLES = ("CC", "PATH", "PYTHONPATH")
 IGNORED_VARIABLES = ("STOWPLAN_REMOTE", "STOWPLAN_DEBUG")
 UNANSWERED = frozenset({"--no-cache", "--recache", "--verify", "--explain", "--help", "-h"})
-WRITING = ("--trace", "--depfile", "--plot")
+WRITING = ("--trace", "--depfile", "--plot", "--codegen")
 STYLES = (b"\x1b[1m", b"\x1b[32m", b"\x1b[31m", b"\x1b[0m")
 
 
