@@ -38,6 +38,7 @@ def test_all_commands_are_run_and_the_worst_code_is_returned(stowplan, digits: P
     file = written(tmp_path / "batch", *commands, compiling(digits, "last"))
     code, out, err = stowplan("batch", str(file))
     assert (code, out, err.count("Error: ")) == (2, "", 3)
+    assert f"\n{file}: that was command 2: compile absent.tflite -m 8\n" in err
     assert "no plan written" in err and "absent.tflite: no such file" in err and "-m 8Q" in err
     assert (tmp_path / "last.c").is_file() and not (tmp_path / "one.c").exists()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stowplan.cli.entry import BROKEN_PIPE, INTERRUPTED, main
-from stowplan.cli.output import check_output, write_file
+from stowplan.cli.output import check_output, safe, write_file
 from stowplan.errors import UsageError
 
 REFUSED = ("batch", "build")
@@ -32,8 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.depfile is not None:
         check_output(arguments.depfile, [arguments.file])
     codes = []
-    for command in commands:
+    for number, command in enumerate(commands, 1):
         codes.append(_run(command))
+        if codes[-1]:
+            print(f"{safe(str(arguments.file))}: that was command {number}: {safe(' '.join(command))}", file=sys.stderr)
         if codes[-1] in ENDING:
             break
     if arguments.depfile is not None and not any(codes):
