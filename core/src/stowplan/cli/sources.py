@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from stowplan.errors import OutputError, UsageError
 from stowplan.plugins.host import host
@@ -25,13 +25,24 @@ def prefix_of(output: Path, given: str | None) -> str:
     return _identifier(output.stem) if given is None else given
 
 
-def sources(plan: bytes, output: Path, name: str, *, form: str = "core", backend: str = "c") -> dict[Path, bytes]:
-    """Return the files of a plan's C code: the source under the name asked for, everything else beside it."""
-    made = host().backends()[backend].generate(plan, SourceOptions(name=name, format=form))
-    return {_place(output, file, name): data for file, data in made.items()}
+def sources(plan: bytes, output: Path, options: SourceOptions, *, backend: str = "c") -> dict[Path, bytes]:
+    """Return the files of a plan's C code: the source under the name asked for, everything else beside or below it."""
+    made = host().backends()[backend].generate(plan, options)
+    if options.package:
+        return {_within(output, file): data for file, data in made.items()}
+    return {_place(output, file, options.name): data for file, data in made.items()}
+
+
+def _within(folder: Path, file: str) -> Path:
+    """Return where a package's file goes."""
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise OutputError(f"the backend named a file {file!r}, which does not lie in the package")
+    return folder / path
 
 
 def _place(output: Path, file: str, name: str) -> Path:
+    """Return where a generated file goes: the source under the name asked for, everything else beside it."""
     if Path(file).name != file:
         raise OutputError(f"the backend named a file {file!r}, which is no plain file name")
     return output if file == f"{name}.c" else output.parent / file
