@@ -19,7 +19,7 @@ from wheels import ROOT, environment
 
 pytestmark = pytest.mark.slow
 MODEL = ROOT / "examples" / "digits" / "digits_int8.tflite"
-MEMORY = ("512", "64K")  # fast memory that does not hold all of it
+MEMORY = ("2K", "64K")
 FILES = ("net.stow", "net.c", "net.h")
 Files = Mapping[str, bytes]
 LISTS = f"""\
@@ -36,12 +36,6 @@ custom_target('net', input: '{MODEL.name}', output: {list(FILES)}, depfile: 'net
 """
 
 
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an environment with our wheels."""
-    return environment(tmp_path_factory.mktemp("wheels"), "integrations/cmake")
-
-
 def read(folder: Path) -> Files:
     return {name: (folder / name).read_bytes() for name in FILES}
 
@@ -56,10 +50,10 @@ def by_command(folder: Path) -> Files:
     return read(folder)
 
 
-def by_cmake(generator: str) -> Callable[[Path, Path], Files]:
-    def build(folder: Path, commands: Path) -> Files:
+def by_cmake(generator: str) -> Callable[[Path], Files]:
+    def build(folder: Path) -> Files:
         (folder / "CMakeLists.txt").write_text(LISTS, "utf-8")
-        project = CMake(folder, folder / "build", commands, generator)
+        project = CMake(folder, folder / "build", environment(), generator)
         done = project.configure()
         assert done.code == 0, done.text
         project.build()
@@ -68,30 +62,30 @@ def by_cmake(generator: str) -> Callable[[Path, Path], Files]:
     return build
 
 
-def by_meson(folder: Path, commands: Path) -> Files:
+def by_meson(folder: Path) -> Files:
     tool = meson()
     (folder / "meson.build").write_text(MESON, "utf-8")
     for words in (["setup", "build"], ["compile", "-C", "build"]):
-        done = run([*tool, *words], clean_environment(commands, folder / "cache"), folder)
+        done = run([*tool, *words], clean_environment(environment()), folder)
         assert done.code == 0, done.text
     return read(folder / "build")
 
 
-BUILDS: list[tuple[str, Callable[[Path, Path], Files]]] = [
+BUILDS: list[tuple[str, Callable[[Path], Files]]] = [
     ("CMake with Ninja", by_cmake("Ninja")),
     ("CMake with make", by_cmake("Unix Makefiles")),
     ("Meson", by_meson),
 ]
-"""Name and function: (folder with the model, folder of an environment's commands) -> the bytes of `FILES`."""
+"""Name and function: folder with the model -> the bytes of `FILES`."""
 
 
 @pytest.mark.parametrize(("name", "build"), BUILDS, ids=[name for name, _ in BUILDS])
 def test_every_build_system_makes_the_bytes_of_the_command(
-    name: str, build: Callable[[Path, Path], Files], commands: Path, tmp_path: Path
+    name: str, build: Callable[[Path], Files], tmp_path: Path
 ) -> None:
     folders = [tmp_path / "command", tmp_path / "build-system"]
     for folder in folders:
         folder.mkdir()
         shutil.copy(MODEL, folder)
-    expected, found = by_command(folders[0]), build(folders[1], commands)
+    expected, found = by_command(folders[0]), build(folders[1])
     assert {file for file in FILES if found[file] != expected[file]} == set(), name

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from wheels import cache_folder
+
 GENERATORS = ("Ninja", "Ninja Multi-Config", "Unix Makefiles")
 TOOLS = {"Ninja": "ninja", "Ninja Multi-Config": "ninja", "Unix Makefiles": "make"}
 
@@ -54,7 +56,7 @@ class CMake:
         self.source = source
         self.folder = build
         self.generator = generator
-        self.environment = clean_environment(commands, build.parent / "cache")
+        self.environment = clean_environment(commands)
 
     def configure(self, *options: str) -> Done:
         return self.run("cmake", "-S", str(self.source), "-B", str(self.folder), "-G", self.generator, *options)
@@ -76,14 +78,22 @@ class CMake:
         return run(command, self.environment, cwd or self.source)
 
 
-def clean_environment(commands: Path | None, cache: Path) -> dict[str, str]:
-    """Return an environment with nothing that would lead CMake or the tool elsewhere."""
+def clean_environment(commands: Path | None) -> dict[str, str]:
+    """Return an environment with nothing that would lead CMake or the tool elsewhere.
+
+    All projects share one cache: the library that proves plans takes longer to compile than everything else.
+    """
     hiding = ("VIRTUAL_ENV", "CMAKE_", "stowplan_", "STOWPLAN_", "PYTHONPATH", "MAKE", "CC", "CFLAGS", "NINJA")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hiding)}
     # No environment's commands but the one that is asked for: those that run the tests may have a stowplan, too.
     path = [part for part in kept["PATH"].split(os.pathsep) if not (Path(part) / "stowplan").exists()]
     path = [str(commands), *path] if commands else path
-    return {**kept, "PATH": os.pathsep.join(path), "STOWPLAN_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **kept,
+        "PATH": os.pathsep.join(path),
+        "STOWPLAN_CACHE_DIR": str(cache_folder()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Done:

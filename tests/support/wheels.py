@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,18 +22,22 @@ MEMBERS = (
     "plugins/scheduler-greedy",
     "plugins/backend-c",
     "plugins/compressor-lz4",
+    "integrations/cmake",
 )
-"""What the example of an integration needs: the tool, and one plugin of each kind."""
+"""What the example of an integration needs: the tool, one plugin of each kind, the package for CMake."""
 
 
-def environment(folder: Path, *more: str) -> Path:
-    """Make an environment with the wheels of `MEMBERS` and of more folders; return the folder of its commands.
+@cache
+def environment() -> Path:
+    """Make an environment with the wheels of `MEMBERS`, once, and return the folder of its commands.
 
-    What our wheels require comes from the environment that runs the tests: nothing is downloaded.
+    What our wheels require comes from the environment that runs the tests: nothing is downloaded. Nobody changes it.
     """
     pytest.importorskip("hatchling", reason="needs hatchling to build wheels")
+    folder = Path(tempfile.mkdtemp(prefix="stowplan-wheels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     wheels = folder / "wheels"
-    for member in (*MEMBERS, *more):
+    for member in MEMBERS:
         _done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels), cwd=ROOT / member)
     home = folder / "env"
     venv.create(home, with_pip=False)
@@ -40,6 +48,10 @@ def environment(folder: Path, *more: str) -> Path:
     # Searched after the environment's own packages; the checkout's .pth files there are not read.
     (site_packages(commands) / "zz_requirements.pth").write_text("\n".join(_requirements()), "utf-8")
     return commands
+
+
+def cache_folder() -> Path:
+    return environment().parents[1] / "cache"
 
 
 def site_packages(commands: Path) -> Path:

@@ -36,9 +36,9 @@ int main(void)
 
 
 @pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an environment with our wheels; nobody may change it."""
-    return environment(tmp_path_factory.mktemp("wheels"), "integrations/cmake")
+def commands() -> Path:
+    """The commands of an environment with our wheels."""
+    return environment()
 
 
 @pytest.fixture

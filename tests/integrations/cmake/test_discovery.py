@@ -47,7 +47,7 @@ def find(tmp_path: Path, commands: Path) -> Callable[..., Done]:
         if cross:
             (source / "toolchain.cmake").write_text(CONFINED + cross)
             options = (*options, f"-DCMAKE_TOOLCHAIN_FILE={source / 'toolchain.cmake'}")
-        environment = clean_environment(commands if on_path else None, tmp_path / "cache") | variables
+        environment = clean_environment(commands if on_path else None) | variables
         done = run(
             ["cmake", "-S", str(source), "-B", str(tmp_path / "build"), "-G", "Ninja", *options], environment, source
         )
@@ -111,7 +111,7 @@ def test_the_entry_points_name_the_folder(commands: Path) -> None:
         "    for point in entry_points(group=group):\n"
         "        if point.name == 'stowplan': print(group, files(point.load()))"
     )
-    done = run([str(commands / "python"), "-c", code], clean_environment(commands, commands), commands)
+    done = run([str(commands / "python"), "-c", code], clean_environment(commands), commands)
     found = dict(line.split(" ", 1) for line in done.text.splitlines())
     assert (Path(found["cmake.root"]) / "cmake" / "stowplanConfig.cmake").is_file()
     assert (Path(found["cmake.module"]) / "Findstowplan.cmake").is_file()
@@ -195,7 +195,7 @@ def test_a_python_package_built_by_scikit_build_core_finds_it(commands: Path, tm
         "install(FILES $<TARGET_PROPERTY:digits,STOWPLAN_PLAN> DESTINATION app)\n"
     )
     python = str(commands / "python")
-    environment = clean_environment(None, tmp_path / "cache")
+    environment = clean_environment(None)
     code = "from scikit_build_core.build import build_wheel; print(build_wheel('dist'))"
     done = run([python, "-c", code], environment, project)
     assert done.code == 0, done.text

@@ -14,21 +14,16 @@ from wheels import ROOT, environment
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return environment(tmp_path_factory.mktemp("wheels"))
-
-
 class Meson:
     """A copy of the example with what it refers to."""
 
-    def __init__(self, root: Path, commands: Path) -> None:
+    def __init__(self, root: Path) -> None:
         self.tool = meson()
         for part in ("integrations/meson/example", "integrations/cmake/example", "examples/digits"):
             shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("build"))
         self.source = root / "integrations/meson/example"
         self.model = root / "examples/digits/digits_int8.tflite"
-        self.environment = clean_environment(commands, root / "cache")
+        self.environment = clean_environment(environment())
 
     def __call__(self, *words: str) -> Done:
         return run([*self.tool, *words], self.environment, self.source)
@@ -41,8 +36,8 @@ class Meson:
 
 
 @pytest.fixture
-def project(tmp_path: Path, commands: Path) -> Meson:
-    return Meson(tmp_path, commands)
+def project(tmp_path: Path) -> Meson:
+    return Meson(tmp_path)
 
 
 def test_it_builds_and_runs_here(project: Meson) -> None:
