@@ -48,11 +48,11 @@ def find(tmp_path: Path, commands: Path) -> Callable[..., Done]:
             (source / "toolchain.cmake").write_text(CONFINED + cross)
             options = (*options, f"-DCMAKE_TOOLCHAIN_FILE={source / 'toolchain.cmake'}")
         environment = clean_environment(commands if on_path else None) | variables
-        done = run(
-            ["cmake", "-S", str(source), "-B", str(tmp_path / "build"), "-G", "Ninja", *options], environment, source
-        )
+        build = str(tmp_path / "build")
+        shutil.rmtree(build, ignore_errors=True)
+        done = run(["cmake", "-S", str(source), "-B", build, "-G", "Ninja", *options], environment, source)
         if done.code == 0:
-            done = Done(0, done.text + run(["cmake", "--build", str(tmp_path / "build")], environment, source).text)
+            done = Done(0, done.text + run(["cmake", "--build", build], environment, source).text)
         return done
 
     return attempt
@@ -118,7 +118,7 @@ def test_the_entry_points_name_the_folder(commands: Path) -> None:
 
 
 CROSS = "# no root folder\n"
-ROOTED = "set(CMAKE_FIND_ROOT_PATH /usr/lib/arm-none-eabi)\n"
+ROOTED = "set(CMAKE_FIND_ROOT_PATH /usr/lib/arm-none-eabi)\nset(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)\n"
 
 
 def test_a_cross_build_finds_the_tool_of_this_machine(find, commands: Path) -> None:
