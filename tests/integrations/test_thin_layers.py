@@ -40,8 +40,8 @@ function(idf_component_register)
   add_executable(app main.c)
   set(COMPONENT_LIB app PARENT_SCOPE)
 endfunction()
-include(COMPONENT/project_include.cmake)
-CALL
+include(@FOLDER@/project_include.cmake)
+@CALL@
 """
 SCONS = """\
 import os
@@ -61,6 +61,10 @@ def program(tmp_path: Path) -> Path:
     shutil.copy(EXAMPLE / "main.c", folder)
     shutil.copy(ROOT / "examples" / "digits" / "digits_int8.tflite", folder)
     return folder
+
+
+def esp_idf(call: str) -> str:
+    return ESP_IDF.replace("@FOLDER@", str(INTEGRATIONS / "esp-idf")).replace("@CALL@", call)
 
 
 def configuration(folder: Path, *lines: str) -> Path:
@@ -119,9 +123,7 @@ def test_the_zephyr_module_names_files_that_are_there() -> None:
 @slow
 def test_an_esp_idf_component_has_a_model(program: Path) -> None:
     call = "idf_component_register()\nstowplan_idf_model(digits MODEL digits_int8.tflite MEM 800)"
-    lists = ESP_IDF.replace("COMPONENT", str(INTEGRATIONS / "esp-idf"), 1).replace("CALL", call)
-    lists = lists.replace(f"set({INTEGRATIONS / 'esp-idf'}_LIB", "set(COMPONENT_LIB")
-    (program / "CMakeLists.txt").write_text(lists)
+    (program / "CMakeLists.txt").write_text(esp_idf(call))
     project = CMake(program, program / "build", environment())
     done = project.configure()
     assert done.code == 0, done.text
@@ -131,8 +133,7 @@ def test_an_esp_idf_component_has_a_model(program: Path) -> None:
 
 @slow
 def test_an_esp_idf_model_without_a_component_is_refused(program: Path) -> None:
-    lists = ESP_IDF.replace("include(COMPONENT", f"include({INTEGRATIONS / 'esp-idf'}")
-    (program / "CMakeLists.txt").write_text(lists.replace("CALL", "stowplan_idf_model(digits MODEL d.tflite MEM 1K)"))
+    (program / "CMakeLists.txt").write_text(esp_idf("stowplan_idf_model(digits MODEL d.tflite MEM 1K)"))
     done = CMake(program, program / "build", environment()).configure()
     assert done.code != 0 and "stowplan_idf_model(digits): call it after idf_component_register()" in done.text
 

@@ -61,7 +61,7 @@ def test_what_the_command_refuses_the_build_shows_in_its_words(two: Two, words: 
     assert done.code != 0 and said in done.text, done.text
     assert not [path for path in project.folder.glob("stowplan/**/*") if path.is_file()]
     words_of_the_command = [line for line in done.text.splitlines() if line.startswith("Error: ")]
-    (call,) = [line for line in done.text.splitlines() if "stowplan compile " in line]
+    (call,) = [line for line in done.text.splitlines() if line.startswith("cd ")]
     alone = project.run("sh", "-c", call.partition(" && ")[2].partition(" && ")[0])
     assert alone.text.splitlines() == words_of_the_command
 
@@ -116,3 +116,17 @@ def test_one_process_makes_all_models_with_the_same_bytes(
     assert done.code != 0 and "commands.txt: that was command 2: compile " in done.text
     assert project.configure("-DTWO_FLASH=32K").code == 0
     assert project.build() == Steps(1, 0, 0) and project.build() == NOTHING
+
+
+def test_configurations_have_options_and_files_of_their_own(two: Two) -> None:
+    project = two("Ninja Multi-Config")
+    assert project.configure().code == 0
+    for _ in range(2):  # going to and fro builds nothing again
+        for name in ("Debug", "Release"):
+            done = project.run("cmake", "--build", str(project.folder), "--config", name)
+            assert done.code == 0, done.text
+    assert "Fitting" not in done.text
+    sizes = [
+        len((project.folder / "stowplan/two" / name / "second.stow").read_bytes()) for name in ("Debug", "Release")
+    ]
+    assert sizes[0] != sizes[1]  # compressed for one of them

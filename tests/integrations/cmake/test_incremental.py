@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,17 +106,3 @@ def test_cleaning_removes_what_was_made(built: CMake) -> None:
     left = [path.name for path in built.folder.glob("stowplan/**/*") if path.is_file()]
     assert left in ([], ["one.stamp"]), left
     assert built.build() == Steps(fitted=2, compiled=3, linked=3)
-
-
-def test_configurations_have_options_and_files_of_their_own(two: Callable[..., CMake]) -> None:
-    project = two("Ninja Multi-Config")
-    assert project.configure().code == 0
-    for _ in range(2):  # going to and fro builds nothing again
-        for name in ("Debug", "Release"):
-            done = project.run("cmake", "--build", str(project.folder), "--config", name)
-            assert done.code == 0, done.text
-    assert "Fitting" not in done.text
-    sizes = [
-        len((project.folder / "stowplan/two" / name / "second.stow").read_bytes()) for name in ("Debug", "Release")
-    ]
-    assert sizes[0] != sizes[1]  # compressed for one of them
