@@ -47,6 +47,8 @@ def test_a_project_without_c_is_told_so(two: Two) -> None:
         ("MEM 8", "Error: no plan written: "),
         ("MEM 8Q", "Error: -m 8Q: "),
         ("", "Error: the following arguments are required: -m/--mem"),
+        ("MEM 0", "Error: -m 0: "),
+        ("MEM 800 FLASH 0", "Error: -f 0: "),
         ("MEM 800 COMPRESS zip", "Error: -c zip: compressors are none, lz4"),
         ("MEM 800 SCHEDULER none", "Error: no scheduler"),
         ("MEM 800 NAME stow_net", "Error: --name stow_net: would clash with the runtime's own names"),
