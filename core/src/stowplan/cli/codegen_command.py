@@ -8,7 +8,7 @@ from pathlib import Path
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, make_folder, print_json, write_files
 from stowplan.cli.plans import open_plan
-from stowplan.cli.sources import check_source, prefix_of, sources
+from stowplan.cli.sources import check_source, generated, prefix_of
 from stowplan.errors import OutputError
 from stowplan.plugins.kinds import SourceOptions
 from stowplan.units import format_size
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         name=name, format=arguments.format, package=arguments.package, weights=arguments.weights,
         specialize=arguments.specialize, selftest=arguments.selftest,
     )  # fmt: skip
-    files = sources(plan.data, output, options, backend=arguments.backend)
+    files = generated(plan.data, output, options, arguments.backend)
     for folder in {path.parent for path in files}:
         make_folder(folder)
     write_files(files)

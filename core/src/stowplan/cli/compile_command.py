@@ -166,11 +166,11 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 def _sources(arguments: argparse.Namespace, plan: bytes, output: Path) -> dict[Path, bytes]:
     if arguments.codegen is None:
         return {}
-    from stowplan.cli.sources import prefix_of, sources
+    from stowplan.cli.sources import generated, prefix_of
     from stowplan.plugins.kinds import SourceOptions
 
     options = SourceOptions(name=prefix_of(arguments.codegen, arguments.name))
-    files = sources(plan, arguments.codegen, options)
+    files = generated(plan, arguments.codegen, options, "c")
     check_outputs([output, *files])  # a header may meet the plan
     return files
 
@@ -293,11 +293,10 @@ def _reasons(arguments: argparse.Namespace, store: Store | None, artifact: Artif
 
 def _does_not_fit(err: DoesNotFit, arguments: argparse.Namespace) -> int:
     """Print what is known of a model that gets no plan: the report as far as it goes, and the cause."""
-    message = f"no plan written: {err}"
     if arguments.json:
-        print_json(refusal(message, err.code, err.details(), err.facts))
+        print_json(refusal(err.refusal, err.code, err.details(), err.facts))
         return err.exit_code
     if err.facts is not None and not arguments.quiet:
         print_report(err.facts)
-    print_error(err, as_json=False, message=message)
+    print_error(err, as_json=False, message=err.refusal)
     return err.exit_code

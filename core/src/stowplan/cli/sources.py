@@ -22,10 +22,10 @@ def prefix_of(output: Path, given: str | None) -> str:
     """Return what the functions begin with: the name that was given, else the output's. Raises `UsageError`."""
     if given == "":
         raise UsageError("--name: is empty; leave it out to use the output's name")
-    return _identifier(output.stem) if given is None else given
+    return identifier(output.stem) if given is None else given
 
 
-def sources(plan: bytes, output: Path, options: SourceOptions, *, backend: str = "c") -> dict[Path, bytes]:
+def generated(plan: bytes, output: Path, options: SourceOptions, backend: str) -> dict[Path, bytes]:
     """Return the files of a plan's C code: the source under the name asked for, everything else beside or below it."""
     made = host().backends()[backend].generate(plan, options)
     if options.package:
@@ -48,7 +48,7 @@ def _place(output: Path, file: str, name: str) -> Path:
     return output if file == f"{name}.c" else output.parent / file
 
 
-def _identifier(stem: str) -> str:
+def identifier(stem: str) -> str:
     """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
     return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")
