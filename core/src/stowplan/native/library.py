@@ -26,6 +26,14 @@ ROOM_BYTES = 16 * 1024**2
 BUILD_SECONDS = 600
 """A build takes seconds; a compiler that hangs must not hang us."""
 
+READY = "STOWPLAN_NATIVE"
+READY_ADVICE = f"unset {READY}, or build its libraries again from the installed sources"
+
+
+def ready_made() -> str:
+    """Return the folder of libraries that somebody else built, or nothing."""
+    return os.environ.get(READY, "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NativeLibrary:
@@ -38,9 +46,12 @@ class NativeLibrary:
     def path(self) -> Path:
         """Return the library's file, building it if need be.
 
+        A folder named by STOWPLAN_NATIVE has it ready-made and is trusted: a build tool compiled these very sources.
         Safe with any number of processes at once: each builds under a name of its own and renames. Raises
         `RuntimeFailure` when there is no compiler or it fails.
         """
+        if ready_made():
+            return self._ready(ready_made())
         compiler = find_compiler()
         name = f"{self.name}-{self._key(compiler)}{library_suffix()}"
         library = _private_folder() / name
@@ -56,7 +67,9 @@ class NativeLibrary:
         path = self.path()
         try:
             return _loaded(path, signatures)
-        except (OSError, AttributeError):
+        except (OSError, AttributeError) as err:
+            if ready_made():
+                raise RuntimeFailure(f"{path}: cannot be loaded: {err}; {READY_ADVICE}") from err
             path = self.rebuilt(path)
         try:
             return _loaded(path, signatures)
@@ -68,6 +81,12 @@ class NativeLibrary:
         with suppress(OSError):
             damaged.unlink()
         return self.path()
+
+    def _ready(self, folder: str) -> Path:
+        path = Path(folder) / f"{self.name}{library_suffix()}"
+        if not path.is_file():
+            raise RuntimeFailure(f"{path}: is not there; {READY_ADVICE}")
+        return path.absolute()
 
     def sources(self) -> tuple[Path, ...]:
         """Return all C files and headers, in a fixed order."""
