@@ -126,17 +126,29 @@ def _buildgrid(root: Path, python: Path, **parts: str) -> Iterator[str]:
 @contextmanager
 def _postgres(folder: Path) -> Iterator[int]:
     """Run PostgreSQL with an empty database `bgd` of a user `bgd`; yield its port."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    found = shutil.which("initdb") or (str(programs[-1]) if programs else "")
-    if not found:
+    folders = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not folders:
         pytest.skip("needs PostgreSQL (Debian's postgresql)")
+    bin_folder = folders[-1]
     user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
     short = Path(subprocess.check_output(["mktemp", "-d", "/tmp/stowplan-pg-XXXXXX"], text=True).strip())
     if user:
         shutil.chown(short, user)
-    port, bin_folder = _free_port(), Path(found).parent
+    port = _free_port()
     try:
-        initialise = [found, "-D", short / "data", "-U", "bgd", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        initialise = [
+            bin_folder / "initdb",
+            "-D",
+            short / "data",
+            "-U",
+            "bgd",
+            "-A",
+            "trust",
+            "-N",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]
         subprocess.run(initialise, check=True, capture_output=True, user=user, cwd="/")
         serve = [bin_folder / "postgres", "-D", short / "data", "-p", port, "-k", short, "-c", "fsync=off"]
         with _running([*serve, "-c", "listen_addresses=127.0.0.1"], short.with_suffix(".log"), user) as process:
