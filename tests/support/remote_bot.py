@@ -118,7 +118,7 @@ def perform(storage: Storage, action: execution.Action, root: Path) -> execution
         elif path.exists():
             executable = os.access(path, os.X_OK)
             result.output_files.add(path=name, digest=storage.put(path.read_bytes()), is_executable=executable)
-    print(done.returncode, command.arguments[0], *list(outputs)[:1], flush=True)
+    print(done.returncode, command.arguments[0], *outputs, "", flush=True)
     return result
 
 

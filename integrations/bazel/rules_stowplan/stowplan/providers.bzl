@@ -8,7 +8,7 @@ StowplanModelInfo = provider(
         "memory": "list of strings: the memories that the plan had to fit, fast and then slow.",
         "name": "string: the prefix of all C names.",
         "plan": "File: the plan (.stow).",
-        "source": "File: the generated C source.",
+        "sources": "list of Files: the generated C sources.",
     },
 )
 

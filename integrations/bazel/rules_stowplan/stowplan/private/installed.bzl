@@ -27,7 +27,7 @@ stowplan_tool(
     main = "main.py",
     interpreter = {interpreter},
     isolated = {isolated},
-    data = glob(["site/**"], exclude = ["**/__pycache__/**", "**/*.pyc", "**/* *"]) + ["version.txt"] + {libraries},
+    data = glob(["site/**"], exclude = ["**/__pycache__/**", "**/*.pyc", "**/* *"]) + glob(["native/*.options"]) + ["version.txt"] + {libraries},
 )
 
 stowplan_toolchain(
@@ -58,6 +58,8 @@ def _installed_impl(rctx):
     found = _probe(rctx)
     for name, path in found["packages"].items() + found["records"].items():
         rctx.symlink(path, "site/" + name)
+    for path in found["records"].values():
+        _watch(rctx, path)
     is_files = rctx.attr.mode == "files"
     rctx.file("main.py", _MAIN.format(search = _SEARCH if is_files else ""))
     rctx.file("version.txt", found["version"] + "\n")
@@ -83,6 +85,11 @@ def _probe(rctx):
         fail("stowplan: %s" % done.stderr.strip().split("\n")[-1])
     return json.decode(done.stdout)
 
+def _watch(rctx, path):
+    """Has the repository made again when a file changes, where Bazel can: 7.1 and later."""
+    if hasattr(rctx, "watch"):
+        rctx.watch(path)
+
 def _library(rctx, name, library):
     """Links a library's sources into the repository; returns the target that compiles them."""
     folder = "native/sources/" + name
@@ -90,10 +97,12 @@ def _library(rctx, name, library):
     for index, path in enumerate(library["folders"]):
         includes.append("%s/%d" % (folder, index))
         rctx.symlink(path, includes[-1])
+    rctx.file("native/%s.options" % name, "\n".join(library["options"]))
+    _watch(rctx, library["module"])
     return _LIBRARY.format(
         name = repr("native/" + library["file"]),
         folder = repr(folder),
-        flags = library["flags"],
+        flags = [option for option in library["options"] if option != "-shared"],
         includes = includes,
     )
 

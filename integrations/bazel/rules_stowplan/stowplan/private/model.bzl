@@ -10,18 +10,20 @@ load("//stowplan/private:settings.bzl", "SettingInfo")
 def _model_impl(ctx):
     name = ctx.attr.c_name or ctx.label.name.replace("-", "_").replace(".", "_")
     plan = ctx.actions.declare_file(name + ".stow")
-    source = ctx.actions.declare_file(name + ".c")
+    sources = [ctx.actions.declare_file(name + ".c")]
+    if ctx.attr.weights == "c":
+        sources.append(ctx.actions.declare_file(name + "_weights.c"))
     header = ctx.actions.declare_file(name + ".h")
     report = ctx.actions.declare_file(name + ".txt")
     memory, flash = _budgets(ctx)
     _compile(ctx, memory, flash, plan)
-    _codegen(ctx, name, plan, [source, header])
+    _codegen(ctx, name, plan, sources + [header])
     _report(ctx, plan, report)
     return [
-        DefaultInfo(files = depset([plan, source, header])),
-        StowplanModelInfo(name = name, plan = plan, source = source, header = header, memory = memory, flash = flash),
-        _cc_info(ctx, source, header),
-        OutputGroupInfo(plan = depset([plan]), report = depset([report]), source = depset([source, header])),
+        DefaultInfo(files = depset([plan, header] + sources)),
+        StowplanModelInfo(name = name, plan = plan, sources = sources, header = header, memory = memory, flash = flash),
+        _cc_info(ctx, sources, header),
+        OutputGroupInfo(plan = depset([plan]), report = depset([report]), source = depset([header] + sources)),
     ]
 
 def _budgets(ctx):
@@ -70,6 +72,9 @@ def _codegen(ctx, name, plan, outputs):
     arguments.add("--format", "core")
     arguments.add("--name", name)
     arguments.add("-o", outputs[0])
+    for flag, value in [("--weights", ctx.attr.weights), ("--specialize", ctx.attr.specialize)]:
+        if value:
+            arguments.add(flag, value)
     arguments.add_all(toolchain_of(ctx).codegen_options)
     arguments.add_all(ctx.attr.codegen_options)
     run_stowplan(
@@ -96,7 +101,7 @@ def _report(ctx, plan, report):
         outputs = [report],
     )
 
-def _cc_info(ctx, source, header):
+def _cc_info(ctx, sources, header):
     toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -109,7 +114,7 @@ def _cc_info(ctx, source, header):
         actions = ctx.actions,
         cc_toolchain = toolchain,
         feature_configuration = features,
-        srcs = [source],
+        srcs = sources,
         public_hdrs = [header],
         includes = [header.dirname],
         user_compile_flags = ctx.attr.copts,
@@ -155,7 +160,13 @@ _ATTRIBUTES = {
         doc = "Whether the plan is run, before it is written, against the unscheduled model.",
     ),
     "scheduler": attr.string(doc = "The scheduler; stowplan's default when empty."),
+    "specialize": attr.string(doc = "For which nodes functions of their own are written: `none`, `hot` or `all`; stowplan's default when empty."),
     "stream_inputs": attr.string_list(doc = "Inputs whose rows the application pushes as they arrive."),
+    "weights": attr.string(
+        default = "inline",
+        values = ["inline", "c"],
+        doc = "Where the plan's bytes are: `inline` in the one source, or `c` for a source of their own.",
+    ),
     "xip": attr.bool(doc = "Whether weights are read in place from flash at run time."),
     "_cc_toolchain": attr.label(default = Label("@rules_cc//cc:current_cc_toolchain")),
     "_flash": attr.label(

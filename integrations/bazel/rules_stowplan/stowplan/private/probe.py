@@ -110,9 +110,9 @@ def is_package(path):
 
 
 def libraries(distributions):
-    """Return the C libraries of plugins: name, folders of sources, options."""
+    """Return the C libraries of plugins: file, folders of sources, options, and the module that says so."""
     from stowplan.native.library import NativeLibrary
-    from stowplan.native.toolchain import FLAGS, library_suffix
+    from stowplan.native.toolchain import library_suffix
 
     names = {distribution.name for distribution in distributions}
     points = [point for point in metadata.entry_points(group=GROUP) if point.dist and point.dist.name in names]
@@ -120,9 +120,13 @@ def libraries(distributions):
     for module in sorted({name for point in points for name in mentioning(point.module.partition(".")[0])}):
         for value in vars(importlib.import_module(module)).values():
             if isinstance(value, NativeLibrary):
-                flags = [*(flag for flag in FLAGS if flag != "-shared"), *value.flags]
                 folders = [str(folder) for folder in value.folders]
-                found[value.name] = dict(file=value.name + library_suffix(), folders=folders, flags=flags)
+                found[value.name] = dict(
+                    file=value.name + library_suffix(),
+                    folders=folders,
+                    options=value.options(),
+                    module=sys.modules[module].__file__,
+                )
     return found
 
 
