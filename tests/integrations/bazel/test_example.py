@@ -17,6 +17,7 @@ from oracles import run_tflm
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("StowplanCompile", "StowplanCodegen", "StowplanReport")
 
 
@@ -130,6 +131,25 @@ def test_tags_that_forbid_remote_work_reach_the_actions(workspace: Workspace) ->
         entries = fresh_actions(workspace, name, tags)
         assert [entry.get("remotable", False) for entry in entries] == [wanted] * 2
         assert [entry.get("cacheable", False) for entry in entries] == [wanted] * 2
+
+
+def test_the_commands_and_the_targets_of_the_page_work(workspace: Workspace) -> None:
+    page = (ROOT / "docs" / "bazel.md").read_text("utf-8")
+    block = re.search(r"```python\n(load.*?)```", page, re.DOTALL)
+    assert block is not None
+    paged = workspace.folder / "paged"
+    paged.mkdir()
+    (paged / "BUILD.bazel").write_text(block[1])
+    for name in ("recognise.c", "sample.h", "models/digits_int8.tflite"):
+        (paged / name).parent.mkdir(exist_ok=True)
+        shutil.copy(workspace.folder / name, paged / name)
+    workspace.built("//paged:recognise")
+    commands = re.findall(r"^\$ bazel (.*?)(?: *#.*)?$", page, re.MULTILINE)
+    assert len(commands) >= 5
+    for words in map(str.split, commands):
+        if "--config=cortex_m3" not in words:  # see below
+            build = workspace.run(*words)
+            assert build.code == 0, build.text
 
 
 needs_board = pytest.mark.skipif(

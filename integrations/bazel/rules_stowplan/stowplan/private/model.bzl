@@ -42,6 +42,7 @@ def _compile(ctx, memory, flash, plan):
     arguments.add_all(memory, before_each = "-m")
     arguments.add("-o", plan)
     arguments.add("--no-cache")  # Bazel has one
+    arguments.add_all(toolchain_of(ctx).compile_options)  # first, so that a model can say otherwise
     if flash:
         arguments.add("-f", flash)
     if ctx.attr.compress:
@@ -54,7 +55,6 @@ def _compile(ctx, memory, flash, plan):
     for tensor in sorted(ctx.attr.input_shapes):
         arguments.add("--input-shape", tensor + ":" + ctx.attr.input_shapes[tensor])
     arguments.add_all(ctx.attr.stream_inputs, before_each = "--stream-input")
-    arguments.add_all(toolchain_of(ctx).compile_options)
     arguments.add_all(ctx.attr.compile_options)
     run_stowplan(
         ctx,
@@ -72,10 +72,10 @@ def _codegen(ctx, name, plan, outputs):
     arguments.add("--format", "core")
     arguments.add("--name", name)
     arguments.add("-o", outputs[0])
+    arguments.add_all(toolchain_of(ctx).codegen_options)
     for flag, value in [("--weights", ctx.attr.weights), ("--specialize", ctx.attr.specialize)]:
         if value:
             arguments.add(flag, value)
-    arguments.add_all(toolchain_of(ctx).codegen_options)
     arguments.add_all(ctx.attr.codegen_options)
     run_stowplan(
         ctx,
