@@ -59,8 +59,9 @@ def test_compiling_linking_and_testing_run_remotely(make_workspace: Make, disk_c
         assert build.text.count("PASSED") == 2
         assert set(build.processes) == {"internal", "remote"}, build.text
         done = log.read_text("utf-8")
-        for made in ("digits.stow", "digits.c", "digits.pic.o", "networks_test", "recognise", "test.log"):
+        for made in ("digits.stow", "digits.c", "digits.pic.o", "networks_test", "recognise", "test.xml"):
             assert f"/{made} " in done, made
+        assert "test-setup.sh" in done
         workspace.run("clean")
         again = workspace.tested("//...")
         assert again.ran == 0, again.text

@@ -16,6 +16,9 @@ GROUP = "stowplan"
 RUNTIME = ("METADATA", "entry_points.txt")
 """What finds plugins at run time; other files of a distribution hold paths of this machine."""
 
+ONLY_WATCHING = "profiler-"
+"""Plugins of this kind watch plans run; no action needs their libraries."""
+
 
 def main(mode, plugins, without):
     try:
@@ -116,6 +119,7 @@ def libraries(distributions):
 
     names = {distribution.name for distribution in distributions}
     points = [point for point in metadata.entry_points(group=GROUP) if point.dist and point.dist.name in names]
+    points = [point for point in points if not point.name.startswith(ONLY_WATCHING)]
     found = {}
     for module in sorted({name for point in points for name in mentioning(point.module.partition(".")[0])}):
         for value in vars(importlib.import_module(module)).values():
