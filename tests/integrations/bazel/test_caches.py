@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -47,7 +50,18 @@ def test_a_second_checkout_path_gets_everything_from_the_cache(
         second.close()
 
 
-def test_compiling_linking_and_testing_run_remotely(make_workspace: Make, disk_cache: str, tmp_path: Path) -> None:
+@pytest.fixture
+def command_files(tmp_path: Path, digits: Path) -> Path:
+    """A folder with what the command writes for the example's model."""
+    folder = tmp_path / "command"
+    folder.mkdir()
+    shutil.copy(digits, folder)
+    for words in (["compile", digits.name, "-m", "800", "-o", "digits.stow"], ["codegen", "digits.stow"]):
+        subprocess.run([sys.executable, "-m", "stowplan", *words], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_compiling_linking_and_testing_run_remotely(make_workspace: Make, tmp_path: Path, command_files: Path) -> None:
     with execution_server(tmp_path / "grid") as (address, log):
         remote = [
             f"--remote_executor=grpc://{address}", "--remote_default_exec_properties=OSFamily=linux",
@@ -65,10 +79,8 @@ def test_compiling_linking_and_testing_run_remotely(make_workspace: Make, disk_c
         workspace.run("clean")
         again = workspace.tested("//...")
         assert again.ran == 0, again.text
+        for name in OUTPUTS[:3]:
+            assert (workspace.bin / name).read_bytes() == (command_files / name).read_bytes()
         refused = workspace.run("build", "//:digits", "--@rules_stowplan//stowplan:flash=1K")
         assert refused.code == 1
         assert "Error: no plan written" in refused.text
-        here = make_workspace(disk_cache)
-        here.built("//:digits")
-        for name in OUTPUTS[:3]:
-            assert (workspace.bin / name).read_bytes() == (here.bin / name).read_bytes()
