@@ -30,7 +30,12 @@ class Asker:
     def least(self, *, slow: bool, streamed_inputs: tuple[int, ...] | None = None) -> Plan:
         """Return the checked plan with the smallest fast pool that the scheduler finds."""
         streamed = self.session.streamed if streamed_inputs is None else streamed_inputs
-        asked = ScheduleOptions(thorough=True, time_limit_s=self.time_limit_s, streamed_inputs=streamed)
+        asked = ScheduleOptions(
+            thorough=True,
+            optimal=self.session.request.optimal,
+            time_limit_s=self.time_limit_s,
+            streamed_inputs=streamed,
+        )
         return self._plan((UNLIMITED, UNLIMITED) if slow else (UNLIMITED,), asked)
 
     def prove(self, plan: Plan) -> tuple[Metrics, ...]:

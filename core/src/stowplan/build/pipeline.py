@@ -84,11 +84,19 @@ class Session:
 
     def plan(self, target: Target, compressor: str, known: Schedule | None = None) -> Plan:
         """Return a checked plan for a target, with a schedule known before or a new one. Raises `DoesNotFit`."""
+        request = self.request
+        if request.optimal and compressor != "none":
+            raise UsageError(f"--optimal: leaves no room for -c {compressor} to choose stages in; give one of the two")
         options = PlanOptions(
-            xip=self.request.xip,
-            keep_names=self.request.keep_names,
+            xip=request.xip,
+            keep_names=request.keep_names,
             provenance=tuple(self._provenance(compressor).items()),
-            schedule=ScheduleOptions(streamed_inputs=self.streamed),
+            schedule=ScheduleOptions(
+                streamed_inputs=self.streamed,
+                thorough=request.optimal,
+                optimal=request.optimal,
+                time_limit_s=request.time_limit_s,
+            ),
         )
         packer = None if compressor == "none" else self.host.compressors()[compressor]
         if known is not None:

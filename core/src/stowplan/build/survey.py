@@ -69,6 +69,8 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
         fits=True,
         fast_bytes=schedule.pool_bytes[FAST],
         live_peak_bytes=schedule.live_peak_bytes[FAST],
+        lower_bound_bytes=schedule.lower_bound_bytes,
+        certificate=schedule.certificate,
         slow_bytes=schedule.pool_bytes[SLOW] if len(schedule.pool_bytes) > 1 else 0,
         reserved_bytes=schedule.weights_reserved_bytes,
         stages=len(schedule.regions),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
@@ -84,6 +84,11 @@ class Network:
 
     def stuff(self, tensor: int) -> Stuff:
         return self._stuff[tensor]
+
+    @property
+    def tensors(self) -> Collection[int]:
+        """All root tensors."""
+        return self._stuff
 
     def last_use(self, tensor: int) -> int:
         """Return the last step that reads a tensor; after all steps for a model output, before all if unread."""

@@ -21,6 +21,20 @@ class Packed:
     offsets: tuple[tuple[int, ...], ...]
     height_bytes: int
     live_peak_bytes: int
+    cut_short: bool = False
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How much work the compiled packer may do for a placement as low as the goal; a clock may end it before."""
+
+    work: int = 0
+    goal_bytes: int = 0
+    seconds: float | None = None
+
+
+NONE = Patience()
+"""Greedy orders only."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +51,29 @@ def pack_region(
     order: RegionOrder,
     capacity_bytes: int | None,
     floor_bytes: int,
-    goal_bytes: int = 0,
-    seconds: float = 0.0,
+    patience: Patience = NONE,
 ) -> Packed:
     """Place the rows of a region above `floor_bytes`; as rings where they do as well as single rows.
 
-    With `seconds` to spend, the compiled packer goes on where greedy orders do not reach the capacity, or without one
-    `goal_bytes`. The result may be higher than the capacity: then nothing lower was found.
+    With patience the compiled packer goes on where greedy orders do not reach the capacity, or without one the goal.
+    The result may be higher than the capacity: then nothing lower was found.
     """
     rows = _pieces(network, order, floor_bytes, rings=False)
     peak = live_peak([piece.box for piece in rows]) + floor_bytes
-    aim = max(goal_bytes, peak) if capacity_bytes is None else capacity_bytes
+    aim = max(patience.goal_bytes, peak) if capacity_bytes is None else capacity_bytes
     best = _greedy(_pieces(network, order, floor_bytes, rings=True), order, capacity_bytes, floor_bytes)
     if order.tiled and peak <= aim and (best.height_bytes > aim or capacity_bytes is None):
         best = min(best, _greedy(rows, order, capacity_bytes, floor_bytes), key=lambda packed: packed.height_bytes)
     native = packer()
-    if native is not None and seconds > 0 and order.tiled and peak <= aim < best.height_bytes:
+    cut_short = False
+    if native is not None and patience.work > 0 and order.tiled and peak <= aim < best.height_bytes:
         boxes = [piece.box for piece in rows]
-        packing = native.pack(boxes, aim, floor_bytes, seconds, block_alignments=INPUT_ALIGNMENTS)
+        packing = native.pack(
+            boxes, aim, floor_bytes, patience.work, seconds=patience.seconds, block_alignments=INPUT_ALIGNMENTS
+        )
         best = min(best, _spread(rows, order, packing.placement), key=lambda packed: packed.height_bytes)
-    return Packed(best.offsets, best.height_bytes, peak)
+        cut_short = packing.cut_short
+    return Packed(best.offsets, best.height_bytes, peak, cut_short)
 
 
 def _greedy(pieces: list[_Piece], order: RegionOrder, capacity_bytes: int | None, floor_bytes: int) -> Packed:
