@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
+from stowplan.nouns import replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import Placed, assemble
 from stowplan_scheduler_stream.clock import Clock

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.native import library
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import SPILL, Work
