@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from stowplan.build.arena import Box, Placement, live_peak, place
@@ -97,7 +98,7 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
             size = network.steps[span.accumulator_of].accumulator_bytes
             pieces.append(_Piece(index, Box(span.first[0], span.last[0], size, max(4, network.alignment_bytes)), (0,)))
         elif span.tensor in network.inputs and span.tensor not in order.brought:
-            pieces += _input(network, index, span, base)
+            pieces += _input(network, index, span, base, network.turns.get(span.tensor))
             base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
         elif span.tensor in network.outputs and span.tensor not in order.spilled:
             size, stride = network.stuff(span.tensor).size_bytes, network.stuff(span.tensor).row_bytes
@@ -112,10 +113,10 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
     return pieces
 
 
-def _input(network: Network, index: int, span: Span, base: int) -> list[_Piece]:
+def _input(network: Network, index: int, span: Span, base: int, turn: Sequence[int] | None) -> list[_Piece]:
     size = network.stuff(span.tensor).row_bytes
-    lives = enumerate(zip(span.first, span.last, strict=True))
-    return [_Piece(index, Box(first, last, size, 1, base + r * size), (0,)) for r, (first, last) in lives]
+    lives = zip(turn or range(len(span.first)), span.first, span.last, strict=True)
+    return [_Piece(index, Box(first, last, size, 1, base + row * size), (0,)) for row, first, last in lives]
 
 
 def _ring(network: Network, index: int, span: Span) -> _Piece:

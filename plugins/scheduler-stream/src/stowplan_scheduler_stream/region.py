@@ -98,7 +98,9 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
             works += _spill(network, tensor) if kind == RECEIVE and tensor in crossing.spill else []
     for index in steps:
         step = network.steps[index]
-        works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, step.reads))
+        # Rows that are copied into fast memory come one after another; those that lie there go in any turn.
+        reads = step.reads if {*crossing.reload, *crossing.receive} & network.turns.keys() else step.turned
+        works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
     return works
 
