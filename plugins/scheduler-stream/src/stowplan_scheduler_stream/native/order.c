@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LEAST_TABLE = 1024, CLOCK_EVERY = 256 };
+enum { LEAST_TABLE = 1024, CLOCK_EVERY = 256, PART_OF_STEPS = 4 };
 
 typedef enum outcome { FOUND, NONE, UNKNOWN } outcome;
 
@@ -177,10 +177,11 @@ static int branch(order_state *s, int32_t depth)
     return 0;
 }
 
-/* Is there an order with at most `threshold` bytes alive at any time? */
+/* Is there an order with at most `threshold` bytes alive at any time? One threshold gets a part of the steps that are
+ * left: a hopeless one must not keep the others from being asked. */
 static outcome explore(order_state *s, int64_t threshold)
 {
-    int64_t visits = 0;
+    int64_t visits = 0, limit = s->progress.steps + (s->step_limit - s->progress.steps) / PART_OF_STEPS;
     start(s);
     forget(s);
     s->threshold = threshold;
@@ -192,7 +193,7 @@ static outcome explore(order_state *s, int64_t threshold)
     remember(s);
     open_frame(s, 0);
     for (int32_t depth = 0; depth >= 0;) {
-        if ((++visits % CLOCK_EVERY) == 0 && order_spent(s)) {
+        if ((++visits % CLOCK_EVERY) == 0 && (s->progress.steps > limit || order_spent(s))) {
             return UNKNOWN;
         }
         rewind_to(s, s->frames[depth], s->frame_live[depth]);
