@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 BUNDLED = frozenset(
-    {"backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "scheduler-greedy", "scheduler-stream"}
+    {
+        "backend-c", "backend-litert", "compressor-lz4", "importer-onnx", "importer-tflite", "scheduler-greedy",
+        "scheduler-stream",
+    }  # fmt: skip
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 
-SUFFIXES = {".tflite": "importer-tflite"}
+SUFFIXES = {".onnx": "importer-onnx", ".tflite": "importer-tflite"}
 """Model formats by file name ending, and the plugin that reads each."""
 
 
