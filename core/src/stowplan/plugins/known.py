@@ -4,7 +4,8 @@ from __future__ import annotations
 
 BUNDLED = frozenset(
     {
-        "backend-c", "backend-litert", "compressor-lz4", "importer-onnx", "importer-tflite", "scheduler-greedy",
+        "backend-c", "backend-litert", "compressor-lz4", "importer-onnx", "importer-tflite", "profiler-qemu",
+        "scheduler-greedy",
         "scheduler-stream",
     }  # fmt: skip
 )

@@ -73,6 +73,7 @@ class Builder:
         self._known: dict[tuple[str, str, tuple[int, ...], Quantization | None], int] = {}
         self._made: dict[tuple[object, ...], int] = {}
         self._held_bytes = 0
+        self._reshapes: dict[int, int] = {}
 
     # Tensors.
 
@@ -150,6 +151,13 @@ class Builder:
                 return self.constant(result).tensor
         if 0 in shape:
             raise Refusal(f"a tensor of shape {spelled(shape)} is empty")
+        if kind == "reshape":  # of a reshape: one of the two is enough
+            source = self._reshapes.get(inputs[0], inputs[0])
+            same = self.tensors[source]
+            if same.dtype == dtype and same.quantization == quantization:
+                if same.shape == shape:
+                    return source
+                inputs = (source,)
         key = (kind, tuple(inputs), shape, dtype, tuple(sorted(attributes.items())), quantization)
         if key not in self._made:
             if len(self.operators) >= MAX_OPERATORS:
@@ -159,6 +167,8 @@ class Builder:
                 Operator(kind=kind, inputs=tuple(inputs), outputs=(output,), attributes=attributes, source=self.source)
             )
             self._made[key] = output
+            if kind == "reshape":
+                self._reshapes[output] = inputs[0]
         return self._made[key]
 
     def result(

@@ -26,7 +26,7 @@ def reshaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
         )
     found = _groups(value.shape, shape)
     order = _gathered(value, found)
-    after = _order_after(value, found, order)
+    after = _order_after(found, order)
     tensor = builder.stored(value, order)
     stored = builder.tensors[tensor]
     result = tuple(shape[axis] for axis in after)
@@ -67,32 +67,22 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
 def _gathered(value: Value, groups: list[Group]) -> tuple[int, ...]:
     """Return the stored order with each group's axes together and in the model's order, otherwise as it was."""
     of = {axis: number for number, (axes, _) in enumerate(groups) for axis in axes}
-    large = [axis for axis in value.order if value.shape[axis] > 1]
-    done: dict[int, None] = {}
-    for axis in large:
-        done.setdefault(of[axis])
-    ones = [number for number, (axes, _) in enumerate(groups) if axes and number not in done]
-    rank = {number: place for place, number in enumerate(done)}
-    sequence = [*done]
-    for number in ones:  # a group of ones goes where the groups before it are, at least at the end of them
-        place = max((rank[n] for n in rank if n < number), default=-1) if sequence == sorted(sequence) else None
-        position = len(sequence) if place is None else _insertion(sequence, number)
-        sequence.insert(position, number)
-    return tuple(axis for number in sequence for axis in groups[number][0])
+    sequence = list(dict.fromkeys(of[axis] for axis in value.order if value.shape[axis] > 1))
+    ones = [number for number, (axes, _) in enumerate(groups) if axes and number not in sequence]
+    return tuple(axis for number in _with_ones(sequence, ones) for axis in groups[number][0])
 
 
-def _insertion(sequence: list[int], number: int) -> int:
-    for place, other in enumerate(sequence):
-        if other > number:
-            return place
-    return len(sequence)
-
-
-def _order_after(value: Value, groups: list[Group], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the order of the new axes: each group's where its old ones were, those of nothing before their follower."""
+def _order_after(groups: list[Group], order: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of the new axes: each group's where its old ones were."""
     of = {axis: number for number, (axes, _) in enumerate(groups) for axis in axes}
     sequence = list(dict.fromkeys(of[axis] for axis in order))
-    for number, (axes, _) in enumerate(groups):
-        if not axes:
-            sequence.insert(_insertion(sequence, number) if sequence == sorted(sequence) else len(sequence), number)
-    return tuple(axis for number in sequence for axis in groups[number][1])
+    new = [number for number, (axes, _) in enumerate(groups) if not axes]
+    return tuple(axis for number in _with_ones(sequence, new) for axis in groups[number][1])
+
+
+def _with_ones(sequence: list[int], ones: list[int]) -> list[int]:
+    """Return groups with those of single elements among them: in the model's order, or first where that is another.
+
+    First, as rows are counted along the first axes: a last axis of one element would make each element a row.
+    """
+    return sorted(sequence + ones) if sequence == sorted(sequence) else ones + sequence

@@ -13,6 +13,8 @@ from stowplan_importer_onnx.lower.joining import binary, scalar, select
 from stowplan_importer_onnx.site import ANYTHING, FLOAT, NUMBERS, Lowering, Result, Site, Tailed
 from stowplan_importer_onnx.tails import limits
 
+TABULATED = frozenset({"logistic", "tanh", "exp", "sqrt", "erf", "softplus", "gelu"})
+"""Functions whose int8 tables are the function of the real number, rounded once."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -23,10 +25,16 @@ def unary(builder: Builder, kind: str, x: Value, **attributes: Attribute) -> Val
 
 
 def function(kind: str) -> Lowering:
-    """Return the lowering of a function of floats that needs no attributes."""
+    """Return the lowering of a function of floats that needs no attributes; between int8 numbers it is a table."""
 
-    def lowering(site: Site) -> Value:
-        return unary(site.builder, kind, site.value(0, FLOAT))
+    def lowering(site: Site) -> Result:
+        x, builder = site.value(0, FLOAT), site.builder
+        if builder.is_quantized(x) and kind in TABULATED:
+            tail = site.tail(quantize=True, activation=False)
+            if tail.quantization is not None:
+                tensor = builder.step(kind, (x.tensor,), x.stored_shape, "int8", {}, tail.quantization)
+                return Tailed(x._replace(tensor=tensor, dtype=tail.dtype), tail)
+        return unary(builder, kind, x)
 
     return lowering
 
