@@ -19,7 +19,7 @@ from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 from stowplan.build.pipeline import CompileRequest, compile_model
-from stowplan.errors import ModelError, UnsupportedError
+from stowplan.errors import UnsupportedError
 from stowplan_backend_c import CBackend
 
 TRIES = 8
@@ -36,7 +36,9 @@ class StowplanRep(BackendRep):
         self.model = model
 
     def run(self, inputs: Sequence[Any], **options: Any) -> tuple[Any, ...]:
-        names = [value.name for value in self.model.graph.input]
+        constants = {tensor.name for tensor in self.model.graph.initializer}
+        names = [value.name for value in self.model.graph.input if value.name not in constants]
+        inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
         if any(not isinstance(value, np.ndarray) for value in inputs):
             raise _refused("inputs that are no tensors")
         given = dict(zip(names, inputs, strict=False))
@@ -50,8 +52,6 @@ class StowplanRep(BackendRep):
                 if not asked:
                     raise _refused(str(err)) from err
                 fixed |= asked
-            except ModelError as err:
-                raise _refused(str(err)) from err
         raise _refused("too many inputs that have to be constant")
 
 
@@ -82,6 +82,8 @@ def with_constants(model: onnx.ModelProto, given: dict[str, Any], fixed: dict[st
     del graph.input[:]
     graph.input.extend(kept)
     for value in graph.input:
+        if value.name not in given:
+            continue
         array, shape = given[value.name], value.type.tensor_type.shape
         del shape.dim[:]
         for size in array.shape:

@@ -143,12 +143,13 @@ class Builder:
     ) -> int:
         """Add an operator and return its output; what has only constants for inputs is computed now."""
         check_size("", shape, dtype)
-        arrays = [self.held(tensor) for tensor in inputs if tensor >= 0]
-        known = [array for array in arrays if array is not None]
-        if len(known) == len(inputs) and quantization is None:
-            result = fold(kind, known, shape, dtype, attributes)
-            if result is not None:
-                return self.constant(result).tensor
+        present = [tensor for tensor in inputs if tensor >= 0]
+        known = [array for array in map(self.held, present) if array is not None]
+        if len(known) == len(present):
+            result = fold(kind, known, shape, dtype, attributes) if quantization is None else None
+            if result is None:
+                raise Refusal("all its inputs are constants, which is not supported here; fold them before the export")
+            return self.constant(result).tensor
         if 0 in shape:
             raise Refusal(f"a tensor of shape {spelled(shape)} is empty")
         if kind == "reshape":  # of a reshape: one of the two is enough

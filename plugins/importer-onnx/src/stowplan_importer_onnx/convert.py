@@ -34,6 +34,7 @@ class Walk:
         self.builder = builder or (outer.builder if outer else Builder())
         self.values: dict[str, Value | None] = {}
         self.constants: Mapping[str, Array] = {}
+        self.narrow: frozenset[str] = frozenset()
         self.readers = _readers(nodes)
         self.refusals: dict[int, str] = {}
         self.done: set[int] = set()
@@ -129,6 +130,9 @@ def convert(walk: Walk, node: FileNode) -> Result:
     inputs = tuple(walk.lookup(name) if name else None for name in node.inputs)
     if any(value is None and name for value, name in zip(inputs, node.inputs, strict=True)):
         raise Refusal("")
+    narrow = [name for name in node.inputs if name in walk.narrow]
+    if narrow and node.kind != "DequantizeLinear":
+        raise Refusal(f"constant {shown(narrow[0])} has less than a byte an element; only DequantizeLinear may read it")
     site = Site(walk, node, inputs, walk.opsets.get(node.domain, 1 if node.domain else 7))
     own = walk.model.functions.get((node.domain, node.kind))
     if own is not None:
@@ -147,7 +151,7 @@ def walk_graph(graph: FileGraph, outer: Walk, values: Mapping[str, Value], *, ex
     names = [output.name for output in graph.outputs]
     inner = Walk(graph.nodes, names, outer.model, outer.opsets, outer=outer)
     inner.values.update(values)
-    inner.constants = graph.constants
+    inner.constants, inner.narrow = graph.constants, graph.narrow
     return inner.finished(names)
 
 
@@ -169,7 +173,7 @@ def start(model: FileModel, shapes: Mapping[str, tuple[int, ...]]) -> Walk:
     """Return the walk over a model's graph with its inputs bound to these shapes, and run it."""
     graph = model.graph
     walk = Walk(graph.nodes, [output.name for output in graph.outputs], model, model.opsets)
-    walk.constants = graph.constants
+    walk.constants, walk.narrow = graph.constants, graph.narrow
     for declared in graph.inputs:
         if declared.name in shapes:
             shape = shapes[declared.name]

@@ -22,7 +22,11 @@ def fold(
 ) -> Array | None:
     """Return an operator's output, or None when there is no rule for it here. Shapes are those of the stored tensors."""
     rule = _RULES.get(kind)
-    if rule is None or math.prod(shape) > MAX_ELEMENTS or attributes.get("activation", "none") != "none":
+    if (
+        rule is None
+        or math.prod(shape) > MAX_ELEMENTS
+        or attributes.get("activation", "none") not in ("none", "unbounded")
+    ):
         return None
     with np.errstate(all="ignore"):
         result = rule(inputs, shape, attributes)
@@ -148,6 +152,18 @@ def _clip(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attribute
     return np.minimum(np.maximum(inputs[0], np.float32(low)), np.float32(high))
 
 
+def _connected(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attributes) -> Array:
+    x, w, *bias = inputs
+    result = x.reshape(-1, w.shape[1]) @ w.T
+    return result + bias[0] if bias else result
+
+
+def _matrices(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attributes) -> Array:
+    a, b = inputs
+    a = a.swapaxes(-1, -2) if attributes["adjoint_x"] else a
+    return np.matmul(a, b.swapaxes(-1, -2) if attributes["adjoint_y"] else b)
+
+
 _RULES: Mapping[str, Callable[[Sequence[Array], tuple[int, ...], Attributes], Array]] = {
     "reshape": _same,
     "copy": _same,
@@ -157,6 +173,8 @@ _RULES: Mapping[str, Callable[[Sequence[Array], tuple[int, ...], Attributes], Ar
     "pad": _pad,
     "pad_with": _pad,
     "clip": _clip,
+    "fully_connected": _connected,
+    "batch_matmul": _matrices,
     "reduce": _reduce,
     "mean": _reduce,
     "cast": lambda inputs, shape, attributes: inputs[0],

@@ -58,6 +58,8 @@ class FileGraph(NamedTuple):
     inputs: tuple[FileInput, ...]
     outputs: tuple[FileInput, ...]
     constants: Mapping[str, Array]
+    narrow: frozenset[str] = frozenset()
+    """Constants of less than a byte an element, held as int8 or uint8."""
 
 
 class FileFunction(NamedTuple):
@@ -130,6 +132,7 @@ class Reader:
             inputs=tuple(_declared(value) for value in proto.input),
             outputs=tuple(_declared(value) for value in proto.output),
             constants=constants,
+            narrow=frozenset(t.name for t in proto.initializer if dtype_name(t.data_type) in NARROW),
         )
 
     def node(self, proto: Any) -> FileNode:
@@ -146,6 +149,8 @@ class Reader:
 
     def attribute(self, proto: Any) -> Any:
         kinds = onnx.AttributeProto
+        if proto.type == kinds.TENSOR and dtype_name(proto.t.data_type) in NARROW:
+            return None
         if proto.type == kinds.TENSOR:
             return self.array(proto.t)
         if proto.type == kinds.GRAPH:

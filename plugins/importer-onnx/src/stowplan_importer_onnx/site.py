@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stowplan_importer_onnx.convert import Walk
 
 FLOAT = ("float32",)
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 NUMBERS = (*FLOAT, *INTEGERS)
 ANYTHING = (*NUMBERS, "bool")
 MAX_LIST = 1 << 16

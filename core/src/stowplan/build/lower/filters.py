@@ -102,6 +102,4 @@ def _is_bounded(rows: Sequence[memoryview], folded: Sequence[int], factors: Sequ
     """Say whether no input makes a sum as large as 2**30, on the way to it neither, and all factors are below 1/2."""
     if any(f.shift >= 0 for f in factors):
         return False
-    return all(
-        abs(bias) + 128 * sum(map(abs, row.tolist())) < 2**30 for row, bias in zip(rows, folded, strict=True)
-    )
+    return all(abs(bias) + 128 * sum(map(abs, row.tolist())) < 2**30 for row, bias in zip(rows, folded, strict=True))

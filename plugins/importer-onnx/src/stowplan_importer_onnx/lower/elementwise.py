@@ -306,7 +306,7 @@ def power(site: Site) -> Value:
 
 def modulo(site: Site) -> Value:
     a, b = _pair(site, NUMBERS)
-    if a.dtype == "float32" or site.integer("fmod", 0):
+    if site.integer("fmod", 0):
         return _remainder(site.builder, a, b)
     return binary(site.builder, "floor_mod", a, b)
 
@@ -314,11 +314,9 @@ def modulo(site: Site) -> Value:
 def _remainder(builder: Builder, a: Value, b: Value) -> Value:
     """Return the remainder with the sign of the first operand, as C's % has it."""
     if a.dtype == "float32":
-        quotient = binary(builder, "div", a, b)
-        whole = binary(builder, "mul", unary(builder, "floor", unary(builder, "abs", quotient)),
-                       unary(builder, "sign", quotient))  # fmt: skip
-    else:
-        whole = binary(builder, "div", a, b)
+        size = binary(builder, "floor_mod", unary(builder, "abs", a), unary(builder, "abs", b))
+        return binary(builder, "mul", size, unary(builder, "sign", a))
+    whole = binary(builder, "div", a, b)
     return binary(builder, "sub", a, binary(builder, "mul", whole, b))
 
 

@@ -55,7 +55,8 @@ def binary(builder: Builder, kind: str, a: Value, b: Value, dtype: str = "", act
         if not _stretches(held, stored):
             operand = expanded(builder, operand, shape)
         tensors.append(builder.stored(operand, order))
-    attributes: Attributes = {} if kind in WITHOUT_ACTIVATION else {"activation": activation}
+    limited = "unbounded" if activation == "none" and a.dtype == "float32" else activation
+    attributes: Attributes = {} if kind in WITHOUT_ACTIVATION else {"activation": limited}
     result = "bool" if kind in WITHOUT_ACTIVATION else dtype or a.dtype
     return builder.result(kind, tensors, shape, result, attributes, order)
 

@@ -50,7 +50,8 @@ def full_shape(shape: tuple[int, ...], asked: Sequence[int], zero: bool = False)
 
 def flatten(site: Site) -> Value:
     x = site.value(0)
-    axis = site.axis(x.rank, 1, inclusive=True) if x.rank else 0
+    axis = site.integer("axis", 1)
+    axis = axis if axis == x.rank else axis_of(axis, x.rank)
     return site.builder.reshaped(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
@@ -308,8 +309,11 @@ def space_to_depth(site: Site) -> Value:
     if x.rank != 4 or block < 1 or x.shape[2] % block or x.shape[3] % block:
         raise Refusal(f"blocks of {block} of an input of shape {spelled(x.shape)}")
     n, c, h, w = x.shape
+    mode = site.text("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise Refusal(f"mode {mode}; DCR and CRD are defined")
     wide = site.builder.reshaped(x, (n, c, h // block, block, w // block, block))
-    turned = permuted(wide, (0, 3, 5, 1, 2, 4))
+    turned = permuted(wide, (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     return site.builder.reshaped(turned, (n, c * block * block, h // block, w // block))
 
 

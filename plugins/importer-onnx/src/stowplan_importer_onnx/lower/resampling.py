@@ -115,7 +115,7 @@ def _scaled(size: int, factor: float) -> Scaling:
 def _point(s: Scaling, index: int, place: str) -> float:
     """Return where an element of the result lies in the input."""
     if place == "align_corners":
-        return index * (s.before - 1) / (s.after - 1) if s.after > 1 else 0.0
+        return index * (s.before - 1) / (s.before * s.scale - 1) if s.after > 1 else 0.0
     if place == "asymmetric":
         return index / s.scale
     if place == "half_pixel" or (place == "pytorch_half_pixel" and s.after > 1):
@@ -155,7 +155,7 @@ def _has_kernel(
     site: Site, x: Value, scalings: Sequence[Scaling], moving: Sequence[int], mode: str, place: str
 ) -> bool:
     exact = all(s.scale == s.after / s.before for s in scalings)
-    plain = not site.integer("antialias", 0) and (exact or place == "align_corners")
+    plain = not site.integer("antialias", 0) and exact
     kinds = ("half_pixel", "align_corners", "asymmetric")
     return mode == "linear" and x.rank in (3, 4) and plain and place in kinds and all(axis > 1 for axis in moving)
 
