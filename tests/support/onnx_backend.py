@@ -48,6 +48,7 @@ class StowplanRep(BackendRep):
             try:
                 return tuple(answers(model, {n: a for n, a in given.items() if n not in fixed}))
             except UnsupportedError as err:
+                assert "make no sense together" not in str(err), err
                 asked = {name: given[name] for name in _asked_for(str(err), given) if name not in fixed}
                 if not asked:
                     raise _refused(str(err)) from err

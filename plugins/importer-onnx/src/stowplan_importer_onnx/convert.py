@@ -14,6 +14,8 @@ from stowplan_importer_onnx.site import Result, Site, Tailed
 
 MAX_DEPTH = 12
 """Graphs and functions within each other."""
+SURPRISES = (ValueError, TypeError, IndexError, OverflowError, MemoryError)
+"""What numpy raises for numbers that no check foresaw; each is a refusal of the operator, with numpy's words."""
 EMPTY = np.zeros(0, np.float32)
 """Stands for an output that a function is not asked for."""
 
@@ -96,8 +98,8 @@ class Walk:
             self.builder.source = source(node)
         try:
             self._bind(node, convert(self, node))
-        except Refusal as refusal:
-            self.refusals[index] = str(refusal)
+        except (Refusal, *SURPRISES) as refusal:
+            self.refusals[index] = str(refusal) if isinstance(refusal, Refusal) else surprising(refusal)
             for name in node.outputs:
                 self.bind(name, None)
         finally:
@@ -115,6 +117,11 @@ class Walk:
             raise Refusal(f"{len(wanted)} outputs; the first {len(values)} would be supported")
         for name, value in zip(node.outputs, values):  # noqa: B905 - trailing outputs may be left out
             self.bind(name, value)
+
+
+def surprising(error: BaseException) -> str:
+    text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    return f"its numbers make no sense together: {text}"
 
 
 def source(node: FileNode) -> str:

@@ -13,7 +13,7 @@ from stowplan_importer_onnx.binding import bind, entries, stated_shape
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.convert import Walk, start
 from stowplan_importer_onnx.load import check_whole, exits
-from stowplan_importer_onnx.parse import Array, FileGraph, FileModel, FileNode, parse, reading
+from stowplan_importer_onnx.parse import Array, FileGraph, FileModel, FileNode, parse
 
 LARGEST_SHOWN = 3
 
@@ -23,11 +23,10 @@ def describe(model: Model) -> Description:
     file = parse(model)
     check_whole(model.name, file)
     binding = bind(model.name, file, {})
-    with reading(model.name):
-        try:
-            walk = start(file, binding.shapes)
-        except Refusal as refusal:
-            raise ModelError(f"{model.name}: {refusal}") from None
+    try:
+        walk = start(file, binding.shapes)
+    except Refusal as refusal:
+        raise ModelError(f"{model.name}: {refusal}") from None
     graph = file.graph
     return Description(
         format="onnx",

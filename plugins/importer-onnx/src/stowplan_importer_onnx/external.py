@@ -60,6 +60,7 @@ def external_files(model: Model) -> list[Path]:
     """Return the files that a model's constants lie in, each once; nothing for a damaged model."""
     import onnx
 
+    from stowplan_importer_onnx.parse import text
     from stowplan_importer_onnx.wire import check_wire
 
     try:
@@ -70,10 +71,10 @@ def external_files(model: Model) -> list[Path]:
     folder = Folder(model.path, model.name)
     found: dict[Path, None] = {}
     for tensor in _tensors(proto.graph):
-        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        locations = [text(entry.value) for entry in tensor.external_data if entry.key == "location"]
         for location in locations if tensor.data_location == onnx.TensorProto.EXTERNAL else ():
             try:
-                found[folder.path(tensor.name, location)] = None
+                found[folder.path(text(tensor.name), location)] = None
             except ModelError:
                 continue  # refused when the model is loaded
     return list(found)

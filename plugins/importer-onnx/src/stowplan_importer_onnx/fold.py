@@ -31,7 +31,7 @@ def fold(
     with np.errstate(all="ignore"):
         result = rule(inputs, shape, attributes)
         found = result if result.dtype == dtype else _converted(result, dtype)
-    return np.ascontiguousarray(found.reshape(shape))
+    return np.asarray(found.reshape(shape), order="C")
 
 
 def _converted(array: Array, dtype: str) -> Array:

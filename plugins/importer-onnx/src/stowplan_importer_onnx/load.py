@@ -13,7 +13,7 @@ from stowplan_importer_onnx.binding import Binding, bind, entries
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.convert import Walk, source, start
 from stowplan_importer_onnx.lower import LOWERINGS
-from stowplan_importer_onnx.parse import FileModel, parse, reading, shown
+from stowplan_importer_onnx.parse import FileModel, parse, shown
 from stowplan_importer_onnx.site import ANYTHING
 
 GROUPS_SHOWN = 12
@@ -26,11 +26,10 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     file = parse(model)
     check_whole(model.name, file)
     binding = bind(model.name, file, input_shapes)
-    with reading(model.name):
-        try:
-            walk = start(file, binding.shapes)
-        except Refusal as refusal:
-            raise UnsupportedError(f"{model.name}: {refusal}", (str(refusal),)) from None
+    try:
+        walk = start(file, binding.shapes)
+    except Refusal as refusal:
+        raise UnsupportedError(f"{model.name}: {refusal}", (str(refusal),)) from None
     outputs = refuse(model.name, file, walk)
     return _graph(PurePath(model.name).stem, file, walk, outputs, binding)
 

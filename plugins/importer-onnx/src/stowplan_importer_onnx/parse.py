@@ -47,7 +47,7 @@ class FileNode(NamedTuple):
 
     @property
     def full_kind(self) -> str:
-        return self.kind if self.domain in DEFAULT_DOMAINS else f"{self.domain}::{self.kind}"
+        return bearable(self.kind if self.domain in DEFAULT_DOMAINS else f"{self.domain}::{self.kind}")
 
 
 class FileGraph(NamedTuple):
@@ -82,8 +82,19 @@ class FileModel(NamedTuple):
 
 
 def shown(name: str) -> str:
-    """Return a name as messages quote it: of a bearable length."""
-    return f'"{name if len(name) <= SHOWN else name[: SHOWN - 1] + "…"}"'
+    """Return a name as messages quote it."""
+    return f'"{bearable(name)}"'
+
+
+def bearable(name: str) -> str:
+    """Return a name in one line and of a bearable length."""
+    printable = "".join(c if c.isprintable() else "?" for c in name[: SHOWN + 1])
+    return printable if len(printable) <= SHOWN else printable[: SHOWN - 1] + "…"
+
+
+def text(value: Any) -> str:
+    """Return a string of a file; libraries hand over bytes where it is no UTF-8."""
+    return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
 def spelled(shape: Sequence[int | str]) -> str:
@@ -111,8 +122,8 @@ def parse(model: Model) -> FileModel:
         raise ModelError(f"{model.name}: holds no graph; is it an ONNX model?")
     reader = Reader(Folder(model.path, model.name))
     with reading(model.name):
-        opsets = {entry.domain: int(entry.version) for entry in proto.opset_import}
-        functions = {(f.domain, f.name): reader.function(f) for f in proto.functions}
+        opsets = {text(entry.domain): int(entry.version) for entry in proto.opset_import}
+        functions = {(text(f.domain), text(f.name)): reader.function(f) for f in proto.functions}
         return FileModel(reader.graph(proto.graph), opsets, functions, int(proto.ir_version))
 
 
@@ -125,27 +136,28 @@ class Reader:
     def graph(self, proto: Any) -> FileGraph:
         if proto.sparse_initializer:
             raise ValueError("sparse initializers are not supported")
-        constants = {tensor.name: self.array(tensor) for tensor in proto.initializer}
+        constants = {text(tensor.name): self.array(tensor) for tensor in proto.initializer}
         return FileGraph(
-            name=proto.name,
+            name=text(proto.name),
             nodes=tuple(self.node(node) for node in proto.node),
             inputs=tuple(_declared(value) for value in proto.input),
             outputs=tuple(_declared(value) for value in proto.output),
             constants=constants,
-            narrow=frozenset(t.name for t in proto.initializer if dtype_name(t.data_type) in NARROW),
+            narrow=frozenset(text(t.name) for t in proto.initializer if dtype_name(t.data_type) in NARROW),
         )
 
     def node(self, proto: Any) -> FileNode:
-        plain = {a.name: self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
-        references = {a.name: a.ref_attr_name for a in proto.attribute if a.ref_attr_name}
-        domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
-        return FileNode(proto.op_type, domain, proto.name, tuple(proto.input), tuple(proto.output), plain, references)
+        plain = {text(a.name): self.attribute(a) for a in proto.attribute if not a.ref_attr_name}
+        references = {text(a.name): text(a.ref_attr_name) for a in proto.attribute if a.ref_attr_name}
+        domain = "" if text(proto.domain) in DEFAULT_DOMAINS else text(proto.domain)
+        inputs, outputs = tuple(map(text, proto.input)), tuple(map(text, proto.output))
+        return FileNode(text(proto.op_type), domain, text(proto.name), inputs, outputs, plain, references)
 
     def function(self, proto: Any) -> FileFunction:
-        defaults: dict[str, Any] = {a.name: self.attribute(a) for a in proto.attribute_proto}
-        opsets = {entry.domain: int(entry.version) for entry in proto.opset_import}
+        defaults: dict[str, Any] = {text(a.name): self.attribute(a) for a in proto.attribute_proto}
+        opsets = {text(entry.domain): int(entry.version) for entry in proto.opset_import}
         nodes = tuple(self.node(node) for node in proto.node)
-        return FileFunction(tuple(proto.input), tuple(proto.output), nodes, defaults, opsets)
+        return FileFunction(tuple(map(text, proto.input)), tuple(map(text, proto.output)), nodes, defaults, opsets)
 
     def attribute(self, proto: Any) -> Any:
         kinds = onnx.AttributeProto
@@ -171,23 +183,23 @@ class Reader:
         """Return a constant. Raises `ValueError` unless it has exactly the bytes that its shape says."""
         shape = tuple(int(size) for size in proto.dims)
         if any(size < 0 for size in shape) or prod(shape) > MAX_ELEMENTS:
-            raise ValueError(f"constant {shown(proto.name)} of shape {spelled(shape[:8])}")
+            raise ValueError(f"constant {shown(text(proto.name))} of shape {spelled(shape[:8])}")
         name = dtype_name(proto.data_type)
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return self._external(proto, shape, name)
         if proto.HasField("raw_data"):
-            _check_length(proto.name, shape, name, len(proto.raw_data))
+            _check_length(text(proto.name), shape, name, len(proto.raw_data))
         array = numpy_helper.to_array(proto)
         if array.shape != shape:
-            raise ValueError(f"constant {shown(proto.name)} does not fill its shape {spelled(shape[:8])}")
+            raise ValueError(f"constant {shown(text(proto.name))} does not fill its shape {spelled(shape[:8])}")
         return array.astype(NARROW[name]) if name in NARROW else np.asarray(array)
 
     def _external(self, proto: Any, shape: tuple[int, ...], dtype: str) -> Array:
         if self.folder is None or dtype not in SIZE_BYTES:
-            raise ValueError(f"constant {shown(proto.name)} ({dtype}) lies in another file")
+            raise ValueError(f"constant {shown(text(proto.name))} ({dtype}) lies in another file")
         size = prod(shape) * SIZE_BYTES[dtype]
-        facts = {entry.key: entry.value for entry in proto.external_data}
-        data = self.folder.read(proto.name, facts, size)
+        facts = {text(entry.key): text(entry.value) for entry in proto.external_data}
+        data = self.folder.read(text(proto.name), facts, size)
         return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
@@ -209,7 +221,7 @@ def _check_length(name: str, shape: tuple[int, ...], dtype: str, length: int) ->
 def _declared(value: Any) -> FileInput:
     tensor = value.type.tensor_type
     if value.type.WhichOneof("value") != "tensor_type":
-        return FileInput(value.name, value.type.WhichOneof("value") or "no type", ())
+        return FileInput(text(value.name), value.type.WhichOneof("value") or "no type", ())
     dims = (d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param for d in tensor.shape.dim)
-    known = tuple(int(d) if isinstance(d, int) else str(d) for d in dims)
-    return FileInput(value.name, dtype_name(tensor.elem_type), known)
+    known = tuple(int(d) if isinstance(d, int) else text(d) for d in dims)
+    return FileInput(text(value.name), dtype_name(tensor.elem_type), known)

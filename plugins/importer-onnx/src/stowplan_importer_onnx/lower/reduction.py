@@ -22,6 +22,8 @@ def reduced(builder: Builder, x: Value, function: str, axes: tuple[int, ...], *,
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
     if not axes:
         return x
+    if not x.elements and function in ("max", "min", "mean"):
+        raise Refusal(f"{function} of nothing")
     stored = tuple(kept[axis] for axis in x.order)
     places = tuple(sorted(x.place(axis) for axis in axes))
     attributes: dict[str, Attribute] = {"function": function, "axes": places}
