@@ -82,7 +82,8 @@ def _compare(path: Path, plan: bytes) -> dict[str, Any]:
     share = 100 * sum(part.differing for part in parts) / sum(part.elements for part in parts)
     return {
         "verdict": "steps" if most <= 1 else "differs",
-        "why": f"{len(parts)} pieces at most {most:g} steps off, {share:.2g} % of elements; {worst:.3g} of {largest:.3g} at "
+        "why": f"{len(parts)} pieces at most {most:g} steps off, {share:.2g} % of elements; "
+        f"{worst:.3g} of {largest:.3g} at "
         f"the end ({max(parts, key=lambda part: part.steps).name})",
     }
 

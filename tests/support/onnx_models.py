@@ -43,7 +43,7 @@ def network(
 
 
 def small_cnn(batch: int | str = 1) -> onnx.ModelProto:
-    """A network as PyTorch's exporter writes it: convolutions, a normalization, a flatten by Shape and Reshape, Gemm."""
+    """A network as PyTorch's exporter writes it: convolutions, a normalization, a flatten by its Shape, Gemm."""
     chance = np.random.default_rng(0)
     constants = {
         "conv1.weight": chance.normal(size=(8, 3, 3, 3)).astype(np.float32),

@@ -101,11 +101,11 @@ def concat(chain: Chain) -> None:
         n
         for n, s in chain.shapes.items()
         if s[:axis] == shape[:axis] and s[axis + 1 :] == shape[axis + 1 :] and len(s) == len(shape)
-    ]  # noqa: E501
+    ]
     other = chain.draw(st.sampled_from(near))
     chain.add(
         "Concat", [name, other], (*shape[:axis], shape[axis] + chain.shapes[other][axis], *shape[axis + 1 :]), axis=axis
-    )  # noqa: E501
+    )
 
 
 def slice_(chain: Chain) -> None:
@@ -124,7 +124,7 @@ def gather(chain: Chain) -> None:
     places = chain.draw(st.lists(st.integers(-shape[axis], shape[axis] - 1), min_size=1, max_size=4))
     chain.add(
         "Gather", [name, chain.constant(np.array(places))], (*shape[:axis], len(places), *shape[axis + 1 :]), axis=axis
-    )  # noqa: E501
+    )
 
 
 def pad(chain: Chain) -> None:
@@ -175,7 +175,7 @@ def conv(chain: Chain) -> None:
         group=group,
         strides=stride,
         pads=pads,
-    )  # noqa: E501
+    )
 
 
 def pool(chain: Chain) -> None:

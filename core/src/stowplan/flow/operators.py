@@ -2,7 +2,8 @@
 
 Importers lower into these kinds, kernels implement them once. Tensors are NHWC. `x`, `w`, `b` name inputs in order;
 brackets give shapes; `?` marks an input that may be absent. Activations are words: none, relu (max(x, 0)),
-relu6 (clamp to 0..6), relu_n1_to_1 (clamp to -1..1), unbounded (as none, but floats may be infinite). Padding is explicit, in elements, and pads with real 0.
+relu6 (clamp to 0..6), relu_n1_to_1 (clamp to -1..1), unbounded (as none, but floats may be
+infinite). Padding is explicit, in elements, and pads with real 0.
 Integer semantics are those of TFLite Micro's reference kernels (double rounding; `build/lower` holds the formulas).
 """
 

@@ -12,7 +12,7 @@ BUNDLED = frozenset(
         "profiler-qemu",
         "scheduler-greedy",
         "scheduler-stream",
-    }  # fmt: skip
+    }
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 

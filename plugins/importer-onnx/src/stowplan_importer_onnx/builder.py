@@ -119,7 +119,7 @@ class Builder:
             return None
         held = self.held(self.real(value).tensor)
         assert held is not None
-        return held.transpose([value.place(axis) for axis in range(value.rank)])
+        return np.asarray(held.transpose([value.place(axis) for axis in range(value.rank)]))
 
     def quantization(self, value: Value) -> Quantization | None:
         return self.tensors[value.tensor].quantization

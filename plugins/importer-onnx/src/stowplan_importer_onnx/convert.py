@@ -33,7 +33,7 @@ class Walk:
         self.opsets = opsets
         self.outer = outer
         self.depth: int = outer.depth + 1 if outer else 0
-        self.builder = builder or (outer.builder if outer else Builder())
+        self.builder: Builder = builder or (outer.builder if outer else Builder())
         self.values: dict[str, Value | None] = {}
         self.constants: Mapping[str, Array] = {}
         self.narrow: frozenset[str] = frozenset()
@@ -75,7 +75,15 @@ class Walk:
     # Operators.
 
     def run(self) -> None:
-        """Convert all operators in order; refusals are kept by the operator's index."""
+        """Convert all operators in order; refusals are kept by the operator's index.
+
+        Constants come first: exporters put them just before who reads them, which is after the operator that it is
+        computed with.
+        """
+        for index, node in enumerate(self.nodes):
+            if node.full_kind == "Constant":
+                self._one(index, node)
+                self.done.add(index)
         for index, node in enumerate(self.nodes):
             if index not in self.done:
                 self._one(index, node)

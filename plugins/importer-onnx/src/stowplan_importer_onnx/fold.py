@@ -20,7 +20,7 @@ Attributes = Mapping[str, Attribute]
 def fold(
     kind: str, inputs: Sequence[Array], shape: tuple[int, ...], dtype: str, attributes: Attributes
 ) -> Array | None:
-    """Return an operator's output, or None when there is no rule for it here. Shapes are those of the stored tensors."""
+    """Return an operator's output, or None when there is no rule for it here. Shapes are those of the tensors."""
     rule = _RULES.get(kind)
     if (
         rule is None
@@ -149,19 +149,19 @@ def _reduce(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attribu
 def _clip(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attributes) -> Array:
     low, high = attributes["minimum"], attributes["maximum"]
     assert isinstance(low, (int, float)) and isinstance(high, (int, float))
-    return np.minimum(np.maximum(inputs[0], np.float32(low)), np.float32(high))
+    return np.asarray(np.minimum(np.maximum(inputs[0], np.float32(low)), np.float32(high)))
 
 
 def _connected(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attributes) -> Array:
     x, w, *bias = inputs
     result = x.reshape(-1, w.shape[1]) @ w.T
-    return result + bias[0] if bias else result
+    return np.asarray(result + bias[0] if bias else result)
 
 
 def _matrices(inputs: Sequence[Array], shape: tuple[int, ...], attributes: Attributes) -> Array:
     a, b = inputs
     a = a.swapaxes(-1, -2) if attributes["adjoint_x"] else a
-    return np.matmul(a, b.swapaxes(-1, -2) if attributes["adjoint_y"] else b)
+    return np.asarray(np.matmul(a, b.swapaxes(-1, -2) if attributes["adjoint_y"] else b))
 
 
 _RULES: Mapping[str, Callable[[Sequence[Array], tuple[int, ...], Attributes], Array]] = {

@@ -38,7 +38,7 @@ def standard_body(site: Site) -> FileFunction | None:
     if node.domain or not defs.has(node.kind):
         return None
     try:
-        schema = defs.get_schema(node.kind, site.version)
+        schema: Any = defs.get_schema(node.kind, site.version)
     except (defs.SchemaError, RuntimeError, ValueError):
         return None
     defaults = {name: _plain(a.default_value) for name, a in schema.attributes.items() if a.default_value.name}
@@ -77,7 +77,9 @@ def _contextual(
 
 
 def _proto(node: FileNode) -> Any:
-    plain = {k: v for k, v in node.attributes.items() if isinstance(v, (int, float, str, list)) and v != []}
+    plain: dict[str, Any] = {
+        k: v for k, v in node.attributes.items() if isinstance(v, (int, float, str, list)) and v != []
+    }
     return onnx.helper.make_node(node.kind, node.inputs, node.outputs, domain=node.domain, **plain)
 
 

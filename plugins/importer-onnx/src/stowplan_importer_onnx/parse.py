@@ -209,7 +209,7 @@ def dtype_name(code: int) -> str:
         name = onnx.TensorProto.DataType.Name(code).lower()
     except ValueError:
         return f"type {code}"
-    return {"float": "float32", "double": "float64"}.get(name, name)
+    return {"float": "float32", "double": "float64"}.get(name, str(name))
 
 
 def _check_length(name: str, shape: tuple[int, ...], dtype: str, length: int) -> None:

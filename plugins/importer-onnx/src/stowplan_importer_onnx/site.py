@@ -97,7 +97,8 @@ class Site(NamedTuple):
         return self.node.attributes.get(name) is not None
 
     def integer(self, name: str, default: int) -> int:
-        return self._attribute(name, default, int, "an integer")
+        found: int = self._attribute(name, default, int, "an integer")
+        return found
 
     def number(self, name: str, default: float) -> float:
         found = float(self._attribute(name, default, (int, float), "a number"))
@@ -106,7 +107,8 @@ class Site(NamedTuple):
         return found
 
     def text(self, name: str, default: str) -> str:
-        return self._attribute(name, default, str, "a word")
+        found: str = self._attribute(name, default, str, "a word")
+        return found
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         found = self.node.attributes.get(name, default)
@@ -115,7 +117,8 @@ class Site(NamedTuple):
         return tuple(found)
 
     def graph(self, name: str) -> FileGraph:
-        return self._attribute(name, None, FileGraph, "a graph")
+        found: FileGraph = self._attribute(name, None, FileGraph, "a graph")
+        return found
 
     def axis(self, rank: int, default: int = 0, name: str = "axis", inclusive: bool = False) -> int:
         return axis_of(self.integer(name, default), rank, inclusive)

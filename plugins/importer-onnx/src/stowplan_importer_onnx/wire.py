@@ -18,7 +18,9 @@ _NESTED: Mapping[str, Mapping[int, str]] = {
     "Model": {7: "Graph", 8: "Leaf", 14: "Leaf", 20: "Training", 25: "Function"},
     "Graph": {1: "Node", 5: "Tensor", 11: "Info", 12: "Info", 13: "Info", 14: "Annotation", 15: "Sparse", 16: "Leaf"},
     "Node": {5: "Attribute", 9: "Leaf"},
-    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 14: "Type", 15: "Type", 22: "Sparse", 23: "Sparse"},
+    "Attribute": {
+        5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 14: "Type", 15: "Type", 22: "Sparse", 23: "Sparse",
+    },
     "Tensor": {3: "Leaf", 13: "Leaf", 16: "Leaf"},
     "Sparse": {1: "Tensor", 2: "Tensor"},
     "Info": {2: "Type", 4: "Leaf"},

@@ -293,5 +293,6 @@ def _dilated(weights: Array, dilations: list[int]) -> Array:
     if prod(sizes) * prod(weights.shape[:2]) > 1 << 26:
         raise Refusal("its dilated weights are too large")
     result = np.zeros((*weights.shape[:2], *sizes), np.float32)
-    result[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = weights
+    places = (slice(None), slice(None)) + tuple(slice(None, None, d) for d in dilations)
+    result[places] = weights
     return result

@@ -298,10 +298,9 @@ def power(site: Site) -> Value:
             return base if number == 1.0 else unary(builder, "square" if number == 2.0 else "sqrt", base)
     if base.dtype == exponent.dtype:
         return binary(builder, "pow", base, exponent)
-    found = binary(builder, "pow", *(cast(builder, value, "float32") for value in (base, exponent)))
     if base.dtype != "float32":
         raise Refusal(f"{base.dtype} to the power of {exponent.dtype}; one type would be supported")
-    return found
+    return binary(builder, "pow", base, cast(builder, exponent, "float32"))
 
 
 def modulo(site: Site) -> Value:

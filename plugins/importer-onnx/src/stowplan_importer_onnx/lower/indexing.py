@@ -115,7 +115,7 @@ def scatter_elements(site: Site) -> Value:
     if indices.ndim != x.rank or indices.shape != updates.shape:
         raise Refusal(f"indices of shape {spelled(indices.shape)}, updates of {spelled(updates.shape)}")
     places = _places(indices, x.shape[axis])
-    grid = list(np.indices(indices.shape))
+    grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = places
     if any(g.size and g.max() >= n for g, n in zip(grid, x.shape, strict=True)):
         raise Refusal(f"updates of shape {spelled(updates.shape)} for {spelled(x.shape)}")

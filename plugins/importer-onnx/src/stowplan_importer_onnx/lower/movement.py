@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 
 from stowplan.flow.graph import Attribute
 from stowplan_importer_onnx.builder import Builder, Refusal, Value, plain
+from stowplan_importer_onnx.fold import fold
 from stowplan_importer_onnx.lower.joining import expanded, joined, raised
-from stowplan_importer_onnx.parse import Array, spelled
+from stowplan_importer_onnx.parse import spelled
 from stowplan_importer_onnx.site import ANYTHING, Site, axes_of, axis_of, broadcast_shape
 
 
@@ -105,16 +107,15 @@ def _moved(builder: Builder, tensor: int, shape: tuple[int, ...], attributes: di
     found = builder.tensors[tensor]
     held = builder.held(tensor)
     if held is not None and found.quantization is not None:
-        places: Array = np.array(attributes["offset"])
-        for size, stride in zip(attributes["sizes"], attributes["strides"], strict=True):  # type: ignore[arg-type]
-            places = np.add.outer(places, np.arange(size) * stride)
-        return builder.constant(held.reshape(-1)[places], found.quantization).tensor
+        moved = fold("rearrange", [held], shape, found.dtype, attributes)
+        assert moved is not None
+        return builder.constant(moved, found.quantization).tensor
     return builder.step("rearrange", (tensor,), shape, found.dtype, attributes, found.quantization)
 
 
 def taken(builder: Builder, x: Value, axis: int, places: Sequence[int]) -> Value:
     """Return the elements at these places along one axis of the model, in any order."""
-    steps = {b - a for a, b in zip(places, places[1:])}  # noqa: B905 - neighbours
+    steps = {b - a for a, b in pairwise(places)}
     if len(steps) <= 1 and places:
         step = steps.pop() if steps else 1
         if step:

@@ -150,7 +150,8 @@ def _by_taps(builder: Builder, x: Value, windows: Sequence[Span], kind: str) -> 
         for tap in range(span.kernel):
             sizes = (outer, span.outputs, inner)
             steps: dict[str, Attribute] = {
-                "sizes": sizes, "strides": (size * inner, span.stride * inner, 1), "offset": tap * span.dilation * inner,
+                "sizes": sizes, "strides": (size * inner, span.stride * inner, 1),
+                "offset": tap * span.dilation * inner,
             }  # fmt: skip
             part = builder.step("rearrange", (flat,), sizes, x.dtype, steps)
             total = part if total is None else builder.step(kind, (total, part), sizes, x.dtype, {"activation": "none"})

@@ -132,7 +132,7 @@ def _functions(site: Site, defaults: tuple[str, ...], index: int) -> tuple[Funct
     if len(chosen) != count or any(not isinstance(n, str) or n not in SIMPLE for n in chosen):
         raise Refusal(f"activations {names}; {', '.join(SIMPLE)} would be supported")
     builder = site.builder
-    return tuple(lambda v, kind=SIMPLE[name]: unary(builder, kind, v) for name in chosen)  # type: ignore[misc]
+    return tuple(lambda v, kind=SIMPLE[name]: unary(builder, kind, v) for name in chosen)
 
 
 def _together(

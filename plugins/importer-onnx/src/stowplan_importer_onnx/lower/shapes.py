@@ -66,7 +66,7 @@ def eye_like(site: Site) -> Value:
     dtype = dtype_name(code) if isinstance(code, int) else x.dtype
     if x.rank != 2 or x.elements > MAX_FILLED:
         raise Refusal(f"of shape {spelled(x.shape)}; two axes are defined")
-    return site.builder.constant(np.eye(*x.shape, k=site.integer("k", 0), dtype=_numpy(dtype)))
+    return site.builder.constant(np.eye(x.shape[0], x.shape[1], site.integer("k", 0), dtype=_numpy(dtype)))
 
 
 def _numpy(dtype: str) -> np.dtype[np.generic]:
