@@ -10,9 +10,15 @@ from stowplan.build.lower.site import Site
 from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import Quantization
 
-LIMITS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+LIMITS = {
+    "unbounded": (-math.inf, math.inf),
+    "none": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
 FLOAT_MAX = (2 - 2**-23) * 2.0**127
-"""Float kernels limit to finite numbers, as LiteRT's do: an infinite sum becomes this."""
+"""Float kernels limit to finite numbers, as LiteRT's do: an infinite sum becomes this, unless it is unbounded."""
 
 
 def range_s8(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
@@ -51,6 +57,8 @@ def _steps(real: float, quantization: Quantization) -> int:
 
 def range_f32(site: Site) -> dict[str, ParamValue]:
     low, high = _limits(site)
+    if site.operator.text("activation") == "unbounded":
+        return {"act_min": low, "act_max": high}
     return {"act_min": max(low, -FLOAT_MAX), "act_max": min(high, FLOAT_MAX)}
 
 
