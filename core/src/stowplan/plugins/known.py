@@ -8,10 +8,11 @@ BUNDLED = frozenset(
         "backend-litert",
         "compressor-lz4",
         "importer-tflite",
+        "profiler-host",
         "profiler-qemu",
         "scheduler-greedy",
         "scheduler-stream",
-    }  # fmt: skip
+    }
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 
