@@ -200,7 +200,7 @@ class SourceOptions:
     package: str = ""
     weights: str = "inline"
     specialize: str = "none"
-    kernels: str = "portable"
+    kernels: str = "auto"
     selftest: bool = True
 
 

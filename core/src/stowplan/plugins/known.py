@@ -8,6 +8,7 @@ BUNDLED = frozenset(
         "backend-litert",
         "compressor-lz4",
         "importer-tflite",
+        "profiler-host",
         "profiler-qemu",
         "scheduler-greedy",
         "scheduler-stream",

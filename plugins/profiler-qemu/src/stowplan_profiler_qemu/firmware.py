@@ -38,7 +38,7 @@ def build(view: PlanView, board: Board, options: BoardOptions, folder: Path, mar
 
     Raises `DoesNotFit` when the product's flash or RAM is too small, `RuntimeFailure` when a tool fails.
     """
-    files = CBackend().generate(view.data, SourceOptions(name=NAME, format="core"))
+    files = CBackend().generate(view.data, SourceOptions(name=NAME, format="core", selftest=False))
     for name, data in files.items():
         (folder / name).write_bytes(data)
     (folder / "main.c").write_text(_main(view), "utf-8")
