@@ -35,6 +35,13 @@
 #endif
 #endif
 
+/* For functions whose stack would else be their caller's as well. */
+#if defined(__GNUC__)
+#define STOW_APART __attribute__((noinline))
+#else
+#define STOW_APART
+#endif
+
 /* Outputs whose partial sums are kept at once, vectors that a set may ask for, and elements of each that are brought
  * together where they do not lie together. Small devices have little stack. */
 #define STOW_MM_OUTPUTS 32u
@@ -44,9 +51,24 @@
 #define STOW_MM_PIXELS 2u
 #endif
 #if STOW_WITH_SET_HELIUM
-#define STOW_MM_PATCH 288u
+#define STOW_MM_PATCH 192u
+#elif STOW_WITH_SET_DSP
+#define STOW_MM_PATCH 128u
 #else
 #define STOW_MM_PATCH 144u
+#endif
+/* Bytes from four elements of a vector in a patch to the next four, for so many vectors. The DSP set spreads elements to
+ * 16 bits, and does so in place: vectors lie interleaved in the upper half of the room. */
+#if STOW_WITH_SET_DSP
+#define STOW_MM_ROOM (2u * STOW_MM_PIXELS * STOW_MM_PATCH)
+#define STOW_MM_START (STOW_MM_PIXELS * STOW_MM_PATCH)
+#define STOW_MM_STRIDE(pixels) (4u * (pixels))
+#define STOW_MM_STEP(pixels) 4u
+#else
+#define STOW_MM_ROOM (STOW_MM_PIXELS * STOW_MM_PATCH)
+#define STOW_MM_START 0u
+#define STOW_MM_STRIDE(pixels) 4u
+#define STOW_MM_STEP(pixels) STOW_MM_PATCH
 #endif
 
 /* Copy a few bytes, which do not overlap. */
@@ -71,6 +93,8 @@ typedef struct stow_mm_s8 {
     const stow_filter_s8 *filter;
     const int8_t *x; /* the first vector; the next is x_step bytes on */
     size_t x_step;
+    size_t x_stride; /* bytes from four elements to the next four: 4, except in a patch */
+    int8_t *room;    /* STOW_MM_ROOM bytes, aligned to 16, in which a patch may be */
     size_t pixels; /* at least 1; at most the set's, unless they come as a whole: both `begins` and `ends` */
     size_t depth;
     const int8_t *w; /* the weights of output `first` for the first of these elements */
@@ -102,8 +126,8 @@ typedef struct stow_set {
 /* The set of this build or, where a build has several, the best that this processor runs. */
 STOW_API const stow_set *stow_kernel_set(void);
 
-STOW_API void stow_mm_portable_s8(const stow_mm_s8 *mm);
-STOW_API void stow_depthwise_row_portable_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
+STOW_API STOW_APART void stow_mm_portable_s8(const stow_mm_s8 *mm);
+STOW_API STOW_APART void stow_depthwise_row_portable_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
 /* One row of the kernel, for output channels [first, first + count); `row` is the input's, NULL outside it. */
 STOW_API void stow_depthwise_add_row_s8(const stow_depthwise_s8 *op, uint32_t *sums, size_t first, size_t count,
                                         const int8_t *row, int32_t left, const int8_t *w);
