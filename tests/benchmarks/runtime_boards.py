@@ -29,7 +29,7 @@ from stowplan_profiler_qemu import tools
 from stowplan_profiler_qemu.boards import BOARDS
 
 TABLE = Path(__file__).with_suffix(".json")
-NAMES = ("vww", "kws", "resnet8", "ad01", "strww", "person")
+NAMES = ("vww", "kws", "resnet8", "ad01")
 QUICK = (("vww", "kws", "resnet8", "ad01"), ("cortex-m4", "cortex-m55"))
 RIVAL = {
     "cortex-m4": {"vww": 24.2, "kws": 7.71, "resnet8": 31.3, "ad01": 0.585},
