@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stowplan.build.identity import Identities
-from stowplan.build.passes import pads
+from stowplan.build.passes import pads, planes
 from stowplan.build.request import CompileRequest
 from stowplan.cache.key import FORMAT
 from stowplan.errors import UsageError
@@ -14,7 +14,10 @@ from stowplan.nouns import asdict
 
 SCHEMA_VERSION = 1
 """Goes up when graphs or canonical operators mean something else than before."""
-BUILTIN_STEPS = ("import", f"{pads.NAME} {pads.VERSION}", "schedule", "verify", "lower", "pack", "prove", "serialize")
+BUILTIN_STEPS = (
+    "import", f"{pads.NAME} {pads.VERSION}", f"{planes.NAME} {planes.VERSION}", "schedule", "verify", "lower", "pack",
+    "prove", "serialize",
+)  # fmt: skip
 
 
 def plan_document(
@@ -52,7 +55,8 @@ def schedule_document(
         toolchain = {**toolchain, "plugins": plugins}
     shared = {name: part for name, part in document.items() if name not in ("source", "toolchain", "kind")}
     graph = {"digest": graph_digest, "numbering": numbering}
-    schedule = {**document["schedule"], "options": {"stream_inputs": list(streamed)}}
+    options = {**document["schedule"]["options"], "stream_inputs": list(streamed)}
+    schedule = {**document["schedule"], "options": options}
     return {**shared, "kind": "schedule", "graph": graph, "schedule": schedule, "toolchain": toolchain}
 
 
@@ -79,7 +83,8 @@ def _schedule(request: CompileRequest, identities: Identities) -> dict[str, Any]
     return {
         "scheduler": request.scheduler,
         "version": versions[0] if versions else "",
-        "options": {"stream_inputs": sorted(request.stream_inputs)},
+        # Not the time limit: a plan that it cut short is never stored, and any other is what no limit would give.
+        "options": {"stream_inputs": sorted(request.stream_inputs), "optimal": request.optimal},
     }
 
 

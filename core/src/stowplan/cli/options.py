@@ -54,6 +54,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="input whose rows the application pushes as they arrive, so that it never lies in memory as a whole; "
         "repeatable",
     )
+    parser.add_argument(
+        "--optimal",
+        action="store_true",
+        help="go on to the least fast memory, and say how near the plan is to it",
+    )
+    parser.add_argument(
+        "--time-limit", metavar="S", help="seconds that the search for each plan may take; otherwise it counts steps"
+    )
     parser.add_argument("-f", "--flash", metavar="SIZE", help="flash for the plan; a larger plan is refused")
     parser.add_argument("--scheduler", metavar="NAME", default="stream", help="which scheduler (default stream)")
     add_json(parser)

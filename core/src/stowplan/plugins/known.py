@@ -9,6 +9,7 @@ BUNDLED = frozenset(
         "compressor-lz4",
         "importer-onnx",
         "importer-tflite",
+        "profiler-host",
         "profiler-qemu",
         "scheduler-greedy",
         "scheduler-stream",

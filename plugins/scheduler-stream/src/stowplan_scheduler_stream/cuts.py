@@ -43,9 +43,11 @@ class _Cutter:
             if not untried:
                 return [self.placed[region] for region in way]
             # The longest first: it is the likeliest to fail, and then the others need not be tried.
-            first, last = max(untried, key=lambda region: region[1] - region[0])
-            if not self._fits(first, last):
-                self._learn(first, last)
+            untried.sort(key=lambda region: region[0] - region[1])
+            failed = next((region for region in untried if not self._fits(*region)), None)
+            if failed is None:
+                return [self.placed[region] for region in way]  # what fits costs what it was thought to cost
+            self._learn(*failed)
 
     def _reach(self) -> None:
         """Find how far regions reach from every step: a part of what fits fits too, so both ends only move on."""

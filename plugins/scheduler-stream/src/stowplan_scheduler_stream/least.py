@@ -7,20 +7,25 @@ cut into regions is found, by bisection; the bound is the hungriest single opera
 
 from __future__ import annotations
 
-import time
-
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import Placed, assemble
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.cuts import cut
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
-from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.refusals import too_large
+from stowplan_scheduler_stream.search import Effort, Found
 
 CLASS = "orders of whole rows, each computed once"
-DEFAULT_SECONDS = 10.0
+WHOLE = Effort(states=3_000_000, steps=40_000_000)
+PART = Effort(states=2_000, steps=2_000_000)
+PER_BOX = 60_000
+"""Work of the packer on one order, for each row that it places."""
+FURTHER = 5
+"""How many times as far everything goes for `optimal`."""
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
 
@@ -35,16 +40,17 @@ class _Least:
         return max(placed.packed.height_bytes for placed in self.regions)
 
 
-def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str) -> Schedule:
-    """Return the schedule with the smallest fast pool that was found in the time given, and its certificate."""
-    seconds = DEFAULT_SECONDS if options.time_limit_s is None else options.time_limit_s
-    deadline = time.monotonic() + seconds
-    floor = options.weights_reserved_bytes
+def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str, clock: Clock) -> Schedule:
+    """Return the schedule with the smallest fast pool that was found, and its certificate. Raises `DoesNotFit`."""
     find = _smallest_fast if target.slow is not None else _one_pool
-    least = find(network, floor, seconds, deadline)
+    least = find(network, options.weights_reserved_bytes, FURTHER if options.optimal else 1, clock)
+    budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes)
+    if target.slow is None and not budget.holds(least.regions[0]):
+        raise too_large(network, least.regions[0], budget)
     found = assemble(network, target, options, name, least.regions)
     bound = min(least.bound_bytes, found.pool_bytes[0])
-    return replace(found, lower_bound_bytes=bound, certificate=_certificate(found.pool_bytes[0], bound))
+    certificate = _certificate(found.pool_bytes[0], bound)
+    return replace(found, lower_bound_bytes=bound, certificate=certificate, cut_short=clock.cut_short)
 
 
 def _certificate(height_bytes: int, bound_bytes: int) -> str:
@@ -54,38 +60,51 @@ def _certificate(height_bytes: int, bound_bytes: int) -> str:
     return f"at most {gap:.1f} % above the least among {CLASS} ({bound_bytes} bytes)"
 
 
-def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
-    planner = Planner(network, Budget(None, floor), Effort(states=3_000_000, seconds=seconds / 3))
+def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Least:
+    planner = Planner(network, Budget(None, floor), WHOLE.times(further), clock)
     steps = range(len(network.steps))
     best = min(planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=_height_of)
-    bound = 0
+    bound, seen = 0, set[tuple[int, ...]]()
     for seed in range(SEEDS):
-        if best.packed.height_bytes == bound or (seed > 1 and time.monotonic() > deadline):
+        if best.packed.height_bytes == bound or (seed > 1 and clock.is_over()):
             break
-        found = planner.search(steps, slow=False, seed=max(seed - 1, 0), cuts=seed == 1)
+        found = planner.search(steps, False, max(seed - 1, 0), seed == 1, max(bound - floor, 0), share=1 / 3)
         if found is None:
             break
         bound = max(bound, found.lower_bound_bytes + floor)
-        if found.peak_bytes + floor >= best.packed.height_bytes:
+        if seed == 0:
+            bound = _without_padding(planner, found, bound, floor)
+        if found.peak_bytes + floor >= best.packed.height_bytes or found.order in seen:
             continue
-        patience = max(0.2, (deadline - time.monotonic()) / (SEEDS - seed))
-        placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
+        seen.add(found.order)
+        work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
+        placed = planner.searched(steps, False, found, work, goal_bytes=bound, share=1 / (SEEDS - seed))
         best = min(best, placed, key=_height_of)
     return _Least([best], bound)
 
 
-def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
+def _without_padding(planner: Planner, found: Found, bound: int, floor: int) -> int:
+    """Return the bound, or a better one of rows without the bytes between them where those blur it."""
+    if found.lower_bound_bytes == found.peak_bytes:
+        return bound
+    exact = Planner(planner.network, planner.budget, replace(planner.effort, padded=False), planner.clock)
+    again = exact.search(range(len(planner.network.steps)), slow=False, share=1 / 3)
+    return bound if again is None else max(bound, again.lower_bound_bytes + floor)
+
+
+def _smallest_fast(network: Network, floor: int, further: int, clock: Clock) -> _Least:
     """Bisect the fast budget: what fits only grows with it."""
-    effort = Effort(states=2_000, seconds=seconds)
+    effort = PART.times(further)
+    free = Planner(network, Budget(None, floor), effort, clock)
     bound = floor
     for index in range(len(network.steps)):
-        found = Planner(network, Budget(None, floor), effort).search(range(index, index + 1), slow=True)
+        found = free.search(range(index, index + 1), slow=True)
         bound = max(bound, found.lower_bound_bytes + floor if found else 0)
-    regions = cut(Planner(network, Budget(None, floor), effort))
+    regions = cut(free)
     low, high = bound, _height(regions)
-    while low < high and time.monotonic() < deadline:
+    while low < high and not clock.is_over():
         middle = (low + high) // 2
-        tried = cut(Planner(network, Budget(middle, floor), effort))
+        tried = cut(Planner(network, Budget(middle, floor), effort, clock))
         if _height(tried) <= middle:
             regions, high = tried, _height(tried)
         else:

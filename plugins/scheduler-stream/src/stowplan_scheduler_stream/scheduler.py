@@ -5,40 +5,57 @@ from __future__ import annotations
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
+from stowplan.nouns import replace
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.assemble import assemble
+from stowplan_scheduler_stream.assemble import Placed, assemble
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.cuts import cut
-from stowplan_scheduler_stream.least import least_memory
+from stowplan_scheduler_stream.least import FURTHER, least_memory
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import check_slow, stages_exceed, too_large
 from stowplan_scheduler_stream.search import Effort
 
-WHOLE = Effort(states=400_000, seconds=1.0)
+WHOLE = Effort(states=400_000, steps=10_000_000)
 """For the whole network at once: the standard models are proven well within it."""
-PART = Effort(states=2_000, seconds=60.0)
-"""For each of many regions: bounded by states alone, so that the outcome does not depend on the machine's speed."""
+PART = Effort(states=2_000, steps=2_000_000)
+"""For each of many regions."""
+LEAST_TRAFFIC = "slow traffic is proven least: each input is read once, each output written once"
 
 
 def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) -> Schedule:
     """Return a schedule for the target, the simplest that fits. Raises `DoesNotFit` with the cause."""
     network = Network(graph, target.fast.alignment_bytes, options.streamed_inputs)
-    if options.thorough and target.fast.size_bytes is None:
-        return least_memory(network, target, options, name)
+    clock = Clock(options.time_limit_s)
+    if options.thorough and (target.fast.size_bytes is None or target.slow is None):
+        return least_memory(network, target, options, name, clock)
     budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes, options.stage_weight_bytes)
-    planner = Planner(network, budget, WHOLE)
+    further = FURTHER if options.optimal else 1
+    regions = _regions(network, target, budget, further, clock)
+    found = assemble(network, target, options, name, regions)
+    check_slow(found, target)
+    return replace(found, certificate=_certificate(network, regions), cut_short=clock.cut_short)
+
+
+def _certificate(network: Network, regions: list[Placed]) -> str:
+    """Say so where slow memory cannot be used less: inputs lie there and are read once, outputs are written once."""
+    moved = [tensor for placed in regions for tensor in (*placed.crossing.reload, *placed.crossing.spill)]
+    given = {*network.inputs, *network.outputs}
+    return LEAST_TRAFFIC if moved and len(set(moved)) == len(moved) and given.issuperset(moved) else ""
+
+
+def _regions(network: Network, target: Target, budget: Budget, further: int, clock: Clock) -> list[Placed]:
+    planner = Planner(network, budget, WHOLE.times(further), clock)
     steps = range(len(network.steps))
     placed = planner.whole(steps, slow=False)
     if not budget.holds(placed) and budget.may_join(network, steps):
         placed = planner.streamed(steps, slow=False)
     if budget.holds(placed):
-        return assemble(network, target, options, name, [placed])
+        return [placed]
     if target.slow is None:
         raise too_large(network, placed, budget)
-    regions = cut(Planner(network, budget, PART))
+    regions = cut(Planner(network, budget, PART.times(further), clock))
     failed = [region for region in regions if not budget.holds(region)]
     if failed:
         raise stages_exceed(network, failed, budget)
-    found = assemble(network, target, options, name, regions)
-    check_slow(found, target)
-    return found
+    return regions
