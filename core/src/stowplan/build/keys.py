@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stowplan.build.identity import Identities
-from stowplan.build.passes import pads, planes
+from stowplan.build.passes import channels, pads, planes
 from stowplan.build.request import CompileRequest
 from stowplan.cache.key import FORMAT
 from stowplan.errors import UsageError
@@ -15,8 +15,8 @@ from stowplan.nouns import asdict
 SCHEMA_VERSION = 1
 """Goes up when graphs or canonical operators mean something else than before."""
 BUILTIN_STEPS = (
-    "import", f"{pads.NAME} {pads.VERSION}", f"{planes.NAME} {planes.VERSION}", "schedule", "verify", "lower", "pack",
-    "prove", "serialize",
+    "import", f"{pads.NAME} {pads.VERSION}", f"{channels.NAME} {channels.VERSION}", f"{planes.NAME} {planes.VERSION}",
+    "schedule", "verify", "lower", "pack", "prove", "serialize",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stowplan.build import survey
 from stowplan.build.facts import Facts
-from stowplan.build.passes import pads, planes
+from stowplan.build.passes import channels, pads, planes
 from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
@@ -49,7 +49,10 @@ class Proven:
     runs: tuple[Metrics, ...] = ()
 
 
-BUILTIN_PASSES = (Step(name=pads.NAME, version=pads.VERSION, run=pads.fold_pads),)
+BUILTIN_PASSES = (
+    Step(name=pads.NAME, version=pads.VERSION, run=pads.fold_pads),
+    Step(name=channels.NAME, version=channels.VERSION, run=channels.remove_channels),
+)
 """What is done to every graph before it is scheduled; the report's rivals see it as it was imported."""
 STEPS = 3
 """Runs in a row in which a model that keeps state is proven."""
@@ -80,7 +83,7 @@ class Session:
         self.lowering = Lowering(self.graph)
         self.facts = survey.model_facts(self.model, imported, request.target, self.host)
         self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
-        self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
+        self.facts = replace(self.facts, notes=self.graph.notes, compressor=request.compressor, xip=request.xip)
 
     def plan(self, target: Target, compressor: str, known: Schedule | None = None) -> Plan:
         """Return a checked plan for a target, with a schedule known before or a new one. Raises `DoesNotFit`."""

@@ -33,15 +33,21 @@ def range_s8(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
 
 def range_integer(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
     """Return the ends of the range in the numbers of an output of any integer type."""
-    low, high = _limits(site)
-    least, most = RANGE[site.output.dtype]
+    least, most = integer_range(_limits(site), site.output.dtype, quantization)
+    if least > most:
+        raise site.refusal(f"no number of its output lies within its activation ({site.operator.text('activation')})")
+    return {"act_min": least, "act_max": most}
+
+
+def integer_range(limits: tuple[float, float], dtype: str, quantization: Quantization) -> tuple[int, int]:
+    """Return the ends of the range between two reals in the numbers of a type; the first is larger if it is empty."""
+    low, high = limits
+    least, most = RANGE[dtype]
     if low != -math.inf:
         least = max(least, _steps(low, quantization))
     if high != math.inf:
         most = min(most, _steps(high, quantization))
-    if least > most:
-        raise site.refusal(f"no number of its output lies within its activation ({site.operator.text('activation')})")
-    return {"act_min": least, "act_max": most}
+    return least, most
 
 
 def _steps(real: float, quantization: Quantization) -> int:
