@@ -9,7 +9,7 @@ from math import log
 from stowplan.build.facts import ParetoFact
 from stowplan.build.least import UNLIMITED, Asker
 from stowplan.flow.plan import Plan
-from stowplan.flow.schedule import Schedule
+from stowplan.flow.schedule import Schedule, slow_traffic
 from stowplan.flow.target import FAST, SLOW
 from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import Metrics
@@ -61,13 +61,8 @@ def _point(plan: Plan, budget_bytes: int | None = None) -> _Point:
 
 
 def traffic_of(schedule: Schedule) -> int:
-    """Return the bytes that copies between fast and slow memory move in one inference."""
-    moved = 0
-    for node in schedule.nodes:
-        if node.operator is None and node.inputs:
-            pools = {schedule.buffers[node.inputs[0]].pool, schedule.buffers[node.output].pool}
-            moved += schedule.buffers[node.output].size_bytes if pools == {FAST, SLOW} else 0
-    return moved
+    """Return the bytes that move between fast and slow memory in one inference."""
+    return sum(sum(slow_traffic(schedule, node)) for node in schedule.nodes)
 
 
 def _widest(points: list[_Point], compulsory_bytes: int) -> int | None:

@@ -12,7 +12,7 @@ from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
-from stowplan.flow.schedule import NONE, Node, Schedule
+from stowplan.flow.schedule import NONE, Schedule, slow_traffic
 from stowplan.flow.target import FAST, SLOW, Pool, Target
 from stowplan.plugins.host import Host
 from stowplan.plugins.kinds import Metrics, ScheduleOptions
@@ -110,17 +110,10 @@ def _stage(plan: Plan, index: int) -> StageFact:
         firings=region.last - region.first,
         peak_bytes=peak,
         bound_by=bound_by,
-        reload_bytes=sum(_copied(schedule, n, SLOW, FAST) for n in nodes),
-        spill_bytes=sum(_copied(schedule, n, FAST, SLOW) for n in nodes),
+        reload_bytes=sum(slow_traffic(schedule, n)[0] for n in nodes),
+        spill_bytes=sum(slow_traffic(schedule, n)[1] for n in nodes),
         weight_bytes=sum(graph.tensors[t].size_bytes for t in constants),
     )
-
-
-def _copied(schedule: Schedule, node: Node, source: int, destination: int) -> int:
-    if node.operator is not None or node.is_arrival:
-        return 0
-    a, b = schedule.buffers[node.inputs[0]], schedule.buffers[node.output]
-    return b.size_bytes if (a.pool, b.pool) == (source, destination) else 0
 
 
 def _peak(schedule: Schedule, graph: Graph, first: int, last: int) -> tuple[int, str]:

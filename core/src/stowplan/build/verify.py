@@ -12,10 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from stowplan.build.reads import byte_ranges
+from stowplan.build.tiling import tiled_graph
+from stowplan.build.verify_tiles import check_tiles
 from stowplan.errors import InternalFault
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
-from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule
+from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule, Tile
 from stowplan.flow.target import FAST
 
 
@@ -332,8 +334,25 @@ class Checker:
         return self.graph.tensors[self.schedule.buffers[index].tensor].name
 
 
-def verify(graph: Graph, schedule: Schedule) -> None:
-    """Return if the schedule computes the graph within its pools. Raises `ScheduleFault` naming the first fault."""
+def verify(graph: Graph, schedule: Schedule, tiled: Graph | None = None) -> None:
+    """Return if the schedule computes the graph within its pools. Raises `ScheduleFault` naming the first fault.
+
+    `tiled` is what `checked_tiling` returned for the schedule's tiles, where that has been done.
+    """
     if schedule.graph_digest != graph.digest:
         raise ScheduleFault("graph", "it was made for another graph")
-    Checker(graph, schedule).check()
+    if schedule.tiles and tiled is None:
+        tiled = checked_tiling(graph, schedule.tiles)
+    Checker(tiled or graph, schedule).check()
+
+
+def checked_tiling(graph: Graph, tiles: tuple[Tile, ...]) -> Graph:
+    """Return the tiled graph. Raises `ScheduleFault` for tiles that cannot be, `TilingFault` if it computes otherwise."""
+    if not all(0 <= tile.operator < len(graph.operators) for tile in tiles):
+        raise ScheduleFault("tiles", "a tile names an operator that does not exist")
+    try:
+        made = tiled_graph(graph, tiles)
+    except ValueError as err:
+        raise ScheduleFault("tiles", str(err)) from err
+    check_tiles(graph, tiles, made.graph, made.origins)
+    return made.graph

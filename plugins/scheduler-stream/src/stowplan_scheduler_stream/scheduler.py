@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import assemble
-from stowplan_scheduler_stream.cuts import cut
 from stowplan_scheduler_stream.least import least_memory
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import check_slow, stages_exceed, too_large
 from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.spilling import spilling
 
 WHOLE = Effort(states=400_000, seconds=1.0)
 """For the whole network at once: the standard models are proven well within it."""
@@ -35,10 +37,11 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
         return assemble(network, target, options, name, [placed])
     if target.slow is None:
         raise too_large(network, placed, budget)
-    regions = cut(Planner(network, budget, PART))
-    failed = [region for region in regions if not budget.holds(region)]
+    regions = spilling(network, budget, PART, tiles=options.stage_weight_bytes is None)
+    failed = [region for region in regions.placed if not budget.holds(region)]
     if failed:
-        raise stages_exceed(network, failed, budget)
-    found = assemble(network, target, options, name, regions)
+        raise stages_exceed(regions.network, failed, budget)
+    found = replace(assemble(regions.network, target, options, name, regions.placed), graph_digest=graph.digest)
+    found = replace(found, tiles=regions.tiles)
     check_slow(found, target)
     return found

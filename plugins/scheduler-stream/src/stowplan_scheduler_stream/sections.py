@@ -1,0 +1,198 @@
+"""Runs of steps that fit only in tiles: each strip or group is a region of its own, with slow memory between them.
+
+What a section moves through slow memory does not depend on how its neighbours are cut: it reads its inputs there, a
+part of each row at a time, and leaves its outputs there. So a section is tried on a graph of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stowplan.build.tiling import TiledGraph, can_cut_channels, can_cut_columns, tiled_graph
+from stowplan.flow.graph import Graph, Operator
+from stowplan.flow.schedule import Tile
+from stowplan.nouns import dataclass
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.strips import channel_groups, column_strips, whole_tiles
+
+COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Into how many strips or groups a section may be cut."""
+LONGEST = 16
+"""Steps of a section of strips."""
+LONGEST_GROUPED = 3
+"""Steps of a section of channel groups: the first reads its input once for each group."""
+HOPELESS = 1.5
+"""Strips whose share of what the uncut section needs is more than so many times the budget are not tried."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The tiles of each region, by the graph's operators, and the bytes that they move from and to slow memory."""
+
+    regions: tuple[tuple[Tile, ...], ...]
+    moved_bytes: int
+
+
+class Sections:
+    """The cheapest way to run steps in tiles at one budget, for any run of steps of a network."""
+
+    def __init__(self, network: Network, budget: Budget, effort: Effort) -> None:
+        self.network, self.budget, self.effort = network, budget, effort
+        self.uncut = Planner(network, budget, effort)
+        self.refused: set[tuple[tuple[Tile, ...], ...]] = set()
+        graph, steps = network.graph, range(len(network.steps))
+        inner = [self._is_inner(i) for i in steps]
+        self._columns = _reaches([inner[i] and can_cut_columns(graph, self._operator(i)) for i in steps], LONGEST)
+        self._channels = _reaches(
+            [inner[i] and can_cut_channels(graph, self._operator(i)) for i in steps], LONGEST_GROUPED
+        )
+
+    def reach(self, first: int) -> int:
+        """Return the end of the longest section from a step."""
+        return max(self._columns[first], self._channels[first])
+
+    def best(self, first: int, last: int) -> Section | None:
+        """Return the section of these steps that moves least; None when none fits."""
+        found = [self._first_fit(first, last, groups) for groups in (False, True)]
+        return min((section for section in found if section), key=lambda s: (s.moved_bytes, len(s.regions)), default=None)
+
+    def _first_fit(self, first: int, last: int, groups: bool) -> Section | None:
+        """Return the section with the fewest strips that fit: more of them move more."""
+        if last > (self._channels if groups else self._columns)[first]:
+            return None
+        whole = self.uncut.greedy(range(first, last), slow=True).packed.height_bytes
+        for count in COUNTS:
+            if self.budget.capacity_bytes is not None and whole > HOPELESS * count * self.budget.capacity_bytes:
+                continue
+            part = _Part(self.network, range(first, last))
+            cut = part.groups(count) if groups else part.strips(count)
+            if cut is None:
+                break
+            section = self._tried(part, cut)
+            if section is not None and section.regions not in self.refused:
+                return section
+        return None
+
+    def _tried(self, part: _Part, cut: list[list[Tile]]) -> Section | None:
+        """Return the section if each of its regions fits."""
+        tiles = [tile for region in cut for tile in region]
+        try:
+            tiled = part.tiled(tiles)
+        except ValueError:
+            return None
+        network = part.network(tiled)
+        planner, moved = Planner(network, self.budget, self.effort), 0
+        for steps in region_steps(network, tiled, [len(region) for region in cut]):
+            if not self.budget.holds(planner.tried(steps)):
+                return None
+            moved += network.slow_bytes(steps, network.crossing(steps, slow=True))
+        return Section(tuple(tuple(part.named(tile) for tile in region) for region in cut), moved)
+
+    def _operator(self, step: int) -> Operator:
+        return self.network.graph.operators[self.network.steps[step].operator]
+
+    def _is_inner(self, index: int) -> bool:
+        """A step whose tensors are cut into the rows that a graph of their own would have, and no model output."""
+        step, layout = self.network.steps[index], self.network.layout
+        operator = self.network.graph.operators[step.operator]
+        tensors = [t for t in (*operator.inputs, *operator.outputs) if self.network.graph.is_activation(t)]
+        plain = all(layout.form(t) == layout.default(t) and layout.root(t) == t for t in tensors)
+        return plain and step.output not in self.network.outputs
+
+
+class _Part:
+    """Some steps of a network as a graph of their own, whose tensors keep their numbers."""
+
+    def __init__(self, network: Network, steps: range) -> None:
+        self.whole, self.steps = network, steps
+        self.operators = [network.steps[i].operator for i in steps]
+        graph, chosen = network.graph, [network.graph.operators[i] for i in self.operators]
+        made = {operator.outputs[0] for operator in chosen}
+        read = dict.fromkeys(t for operator in chosen for t in operator.inputs if graph.is_activation(t))
+        self.leaving = {network.steps[i].output for i in steps if network.last_use(network.steps[i].output) >= steps.stop}
+        self.graph: Graph = replace(
+            graph,
+            operators=tuple(chosen),
+            inputs=tuple(t for t in read if t not in made),
+            outputs=(),
+            states=(),
+            signatures=(),
+        )
+
+    def strips(self, count: int) -> list[list[Tile]] | None:
+        graph = replace(self.graph, outputs=tuple(self.leaving))
+        return column_strips(graph, range(len(self.operators)), count, again=False)
+
+    def groups(self, count: int) -> list[list[Tile]] | None:
+        return channel_groups(self.graph, range(len(self.operators)), count)
+
+    def tiled(self, tiles: Sequence[Tile]) -> TiledGraph:
+        """Return the tiled graph, whose outputs are the parts that leave it. Raises `ValueError`."""
+        found = tiled_graph(self.graph, tiles)
+        outputs = []
+        for operator, origin in zip(found.graph.operators, found.origins, strict=True):
+            if origin >= 0 and self.graph.operators[tiles[origin].operator].outputs[0] in self.leaving:
+                outputs.append(operator.outputs[0])
+        return replace(found, graph=replace(found.graph, outputs=tuple(outputs)))
+
+    def network(self, tiled: TiledGraph) -> Network:
+        arriving = [t for t in self.graph.inputs if t in self.whole.streamed and self.whole.first_reader[t] in self.steps]
+        return Network(tiled.graph, self.whole.alignment_bytes, arriving, tiled.carriers)
+
+    def named(self, tile: Tile) -> Tile:
+        return replace(tile, operator=self.operators[tile.operator])
+
+
+def tiles_of(network: Network, regions: Sequence[range | Section]) -> tuple[list[Tile], list[int]]:
+    """Return the tiles of a whole network, and how many of them each region holds.
+
+    Operators that cost nothing go with the region after them, or with the last one.
+    """
+    tiles: list[Tile] = []
+    counts: list[int] = []
+    done = 0
+    for number, region in enumerate(regions):
+        parts = region.regions if isinstance(region, Section) else (_whole(network, region),)
+        first, last = (pick(tile.operator for part in parts for tile in part) for pick in (min, max))
+        views = whole_tiles(i for i in range(done, first))
+        done = last + 1
+        for part in parts:
+            tiles += [*views, *(replace(tile, section=number) for tile in part)]
+            counts.append(len(views) + len(part))
+            views = []
+        inside = {tile.operator for part in parts for tile in part}
+        late = whole_tiles(i for i in range(first, last) if i not in inside)
+        tiles += late
+        counts[-1] += len(late)
+    rest = whole_tiles(range(done, len(network.graph.operators)))
+    counts[-1] += len(rest)
+    return [*tiles, *rest], counts
+
+
+def _whole(network: Network, steps: range) -> tuple[Tile, ...]:
+    first, last = network.steps[steps.start].operator, network.steps[steps.stop - 1].operator
+    return tuple(whole_tiles(range(first, last + 1)))
+
+
+def region_steps(network: Network, tiled: TiledGraph, counts: Sequence[int]) -> Iterator[range]:
+    """Yield the steps of each region of a tiled network, from how many tiles it holds."""
+    step, tiles = 0, 0
+    for count in counts:
+        tiles += count
+        first = step
+        while step < len(network.steps) and tiled.places[network.steps[step].operator] < tiles:
+            step += 1
+        yield range(first, step)
+
+
+def _reaches(good: Sequence[bool], longest: int) -> list[int]:
+    """Return for each index the end of the run of good ones that begins there, at most so long."""
+    ends = [len(good)] * len(good)
+    end = len(good)
+    for index in range(len(good) - 1, -1, -1):
+        end = end if good[index] else index
+        ends[index] = min(end, index + longest)
+    return ends
