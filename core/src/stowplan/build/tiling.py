@@ -1,4 +1,4 @@
-"""Cuts operators into tiles: a graph in which each tile is an operator of its own, beside those that bring parts together.
+"""Cuts operators into tiles: a graph in which each is an operator of its own, beside those that bring parts together.
 
 A tile computes a box of its operator's output (columns x channels, all rows) into a tensor of its own. What it reads is
 a box of each input: the tensor that holds exactly that box, else a slice of a larger one, else a concatenation of
@@ -152,9 +152,9 @@ class _Cutting:
         self.index = 0
 
     def run(self) -> TiledGraph:
-        for self.index, tile in enumerate(self.tiles):
+        for tile in self.tiles:
             self._tile(tile)
-        self.index = len(self.tiles)
+            self.index += 1
         for tensor in self.graph.outputs:
             self._whole(tensor)
         keys = sorted(self.operators)
@@ -298,7 +298,7 @@ class _Cutting:
         offset = (box.columns[0] - part.box.columns[0]) * depth + box.channels[0] - part.box.channels[0]
         sizes = (rows, box.columns[1] - box.columns[0], box.channels[1] - box.channels[0])
         attributes: dict[str, Attribute] = {"sizes": sizes, "strides": (width * depth, depth, 1), "offset": offset}
-        # What comes from elsewhere may lie in slow memory; what is left to a tile of the same section is cut out at once.
+        # What comes from elsewhere may lie in slow memory; what stays in the section is cut out at once.
         together = part.tensor >= len(self.graph.tensors) and self._section(part.made[0]) == self._section(self.index)
         key = self._key((part.made[0], 2) if together else (self.index, 0))
         self._carry("rearrange", (part.tensor,), made, attributes, key)

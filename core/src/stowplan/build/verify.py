@@ -347,7 +347,7 @@ def verify(graph: Graph, schedule: Schedule, tiled: Graph | None = None) -> None
 
 
 def checked_tiling(graph: Graph, tiles: tuple[Tile, ...]) -> Graph:
-    """Return the tiled graph. Raises `ScheduleFault` for tiles that cannot be, `TilingFault` if it computes otherwise."""
+    """Return the tiled graph. Raises `ScheduleFault` for tiles that cannot be, `TilingFault` for a wrong one."""
     if not all(0 <= tile.operator < len(graph.operators) for tile in tiles):
         raise ScheduleFault("tiles", "a tile names an operator that does not exist")
     try:

@@ -31,26 +31,39 @@ class _Part:
     tiled: bool = False
 
 
-def cut(planner: Planner, sections: Sections | None = None) -> list[Placed | Section]:
-    """Return regions and sections in order.
+class Cutter:
+    """Finds the best way, and the next best once a section on it was refused."""
 
-    A single step that does not fit is a region too, and left to the caller to refuse.
-    """
-    return _Cutter(planner, sections).run()
-
-
-class _Cutter:
-    def __init__(self, planner: Planner, sections: Sections | None) -> None:
+    def __init__(self, planner: Planner, sections: Sections | None = None) -> None:
         self.planner, self.sections = planner, sections
         self.count = len(planner.network.steps)
         self.placed: dict[Steps, Placed] = {}
         self.tiled: dict[Steps, Section | None] = {}
+        self.bounds: dict[Steps, int | None] = {}
         self.costs: dict[Steps, Cost] = {}
         # From step i, regions that reach beyond step `limit[i]` do not fit, nor do sections beyond `tiled_limit[i]`.
         self.limit = [self.count] * self.count
         self.tiled_limit = [sections.reach(i) if sections else i for i in range(self.count)]
 
+    def impossible(self) -> list[Placed]:
+        """Return the steps that do not fit by themselves, in tiles or not: then no way does."""
+        found = []
+        for first in range(self.count):
+            if self._fits(first, first + 1):
+                continue
+            if self.tiled_limit[first] > first:
+                self.tiled[first, first + 1] = self.sections.best(first, first + 1) if self.sections else None
+            if self.tiled.get((first, first + 1)) is None:
+                found.append(self.placed[first, first + 1])
+        return found
+
+    def refuse(self, section: Section) -> None:
+        assert self.sections is not None
+        self.sections.refuse(section)
+        del self.tiled[section.steps]
+
     def run(self) -> list[Placed | Section]:
+        """Return regions and sections in order."""
         everything = range(self.count)
         joined = self.planner.budget.may_join(self.planner.network, everything)
         if joined and self._fits(0, self.count):
@@ -64,9 +77,10 @@ class _Cutter:
                 return [self._chosen(part) for part in way]
             # The longest first: it is the likeliest to fail, and then the others need not be tried.
             part = max(untried, key=lambda part: part.steps[1] - part.steps[0])
-            fits, limit = (self._fits_tiled, self.tiled_limit) if part.tiled else (self._fits, self.limit)
-            if not fits(*part.steps):
-                self._learn(*part.steps, fits, limit)
+            if part.tiled:
+                self._try_tiled(*part.steps)
+            elif not self._fits(*part.steps):
+                self._learn(*part.steps)
 
     def _chosen(self, part: _Part) -> Placed | Section:
         found = self.tiled[part.steps] if part.tiled else self.placed[part.steps]
@@ -80,25 +94,31 @@ class _Cutter:
             last = _furthest(first, max(last, first + 1), self.count + 1, self._fits)
             self.limit[first] = last
 
-    def _learn(self, first: int, last: int, fits: Fits, limit: list[int]) -> None:
-        """Find the shortest run from `first` that fails; none that contains it is tried again."""
-        least = 1 if limit is self.limit else 0
-        good = _furthest(first, first + least, last, fits)
+    def _learn(self, first: int, last: int) -> None:
+        """Find the shortest region from `first` that fails; none that contains it is tried again."""
+        good = _furthest(first, first + 1, last, self._fits)
         for start in range(first, -1, -1):
-            if limit[start] <= max(good, start + least):
+            if self.limit[start] <= max(good, start + 1):
                 break  # those before reach no further
-            limit[start] = max(good, start + least)
+            self.limit[start] = max(good, start + 1)
+
+    def _try_tiled(self, first: int, last: int) -> None:
+        """Find out what a section moves at least, and next time whether it fits; if not, none that contains it does."""
+        assert self.sections is not None
+        if (first, last) not in self.bounds:
+            self.bounds[first, last] = self.sections.least_bytes(first, last)
+            if self.bounds[first, last] is not None:
+                return
+        if self.bounds[first, last] is not None:
+            self.tiled[first, last] = self.sections.best(first, last)
+        if self.tiled.get((first, last)) is None:
+            for start in range(first, -1, -1):
+                self.tiled_limit[start] = min(self.tiled_limit[start], last - 1)
 
     def _fits(self, first: int, last: int) -> bool:
         if (first, last) not in self.placed:
             self.placed[first, last] = self.planner.tried(range(first, last))
         return self.planner.budget.holds(self.placed[first, last])
-
-    def _fits_tiled(self, first: int, last: int) -> bool:
-        if (first, last) not in self.tiled:
-            assert self.sections is not None
-            self.tiled[first, last] = self.sections.best(first, last)
-        return self.tiled[first, last] is not None
 
     def _cheapest(self) -> list[_Part]:
         """Return the cheapest way over regions and sections that are not known to fail."""
@@ -128,7 +148,7 @@ class _Cutter:
                 yield _Part((first, last), tiled=True)
 
     def _cost(self, part: _Part) -> Cost:
-        """Failures, bytes through slow memory, and regions; for a section that was not tried yet, the least it may be."""
+        """Failures, bytes through slow memory, regions; of a section that was not tried yet, the least they may be."""
         if part.steps not in self.costs:
             steps = range(*part.steps)
             crossing = self.planner.network.crossing(steps, slow=True)
@@ -136,7 +156,11 @@ class _Cutter:
         failures, moved, one = self.costs[part.steps]
         if part.tiled:
             section = self.tiled.get(part.steps)
-            return (0, section.moved_bytes, len(section.regions)) if section else (failures, moved, 2)
+            return (
+                (0, section.moved_bytes, len(section.regions))
+                if section
+                else (0, self.bounds.get(part.steps) or moved, 2)
+            )
         placed = self.placed.get(part.steps)
         if placed is not None and not self.planner.budget.holds(placed):
             failures = 1

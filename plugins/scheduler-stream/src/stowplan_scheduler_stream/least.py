@@ -2,7 +2,7 @@
 
 With one pool: the searched orders of the whole network, each packed with patience; the bound is the live peak that no
 order of whole rows, each computed once, can go below. With slow memory as well: the smallest fast pool for which a
-cut into regions is found, by bisection; the bound is the hungriest single operator's.
+cut into regions is found, by bisection; the bound is what a single tile of the hungriest operator needs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.assemble import Placed, assemble
-from stowplan_scheduler_stream.cuts import cut
+from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.sections import least_tiles_bytes
+from stowplan_scheduler_stream.spilling import Regions, spilling
 
 CLASS = "orders of whole rows, each computed once"
+TILES = "orders of tiles, each computed once"
 DEFAULT_SECONDS = 10.0
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
@@ -28,12 +30,9 @@ SEEDS = 8
 
 @dataclass(frozen=True)
 class _Least:
-    regions: list[Placed]
+    regions: Regions
     bound_bytes: int
-
-    @property
-    def height_bytes(self) -> int:
-        return max(placed.packed.height_bytes for placed in self.regions)
+    among: str = CLASS
 
 
 def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str) -> Schedule:
@@ -43,16 +42,17 @@ def least_memory(network: Network, target: Target, options: ScheduleOptions, nam
     floor = options.weights_reserved_bytes
     find = _smallest_fast if target.slow is not None else _one_pool
     least = find(network, floor, seconds, deadline)
-    found = assemble(network, target, options, name, least.regions)
+    found = least.regions.schedule(target, options, name)
     bound = min(least.bound_bytes, found.pool_bytes[0])
-    return replace(found, lower_bound_bytes=bound, certificate=_certificate(found.pool_bytes[0], bound))
+    certificate = _certificate(found.pool_bytes[0], bound, least.among)
+    return replace(found, lower_bound_bytes=bound, certificate=certificate)
 
 
-def _certificate(height_bytes: int, bound_bytes: int) -> str:
+def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
     if height_bytes == bound_bytes:
-        return f"proven least among {CLASS}"
+        return f"proven least among {among}"
     gap = (height_bytes - bound_bytes) * 100 / max(bound_bytes, 1)
-    return f"at most {gap:.1f} % above the least among {CLASS} ({bound_bytes} bytes)"
+    return f"at most {gap:.1f} % above the least among {among} ({bound_bytes} bytes)"
 
 
 def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
@@ -72,30 +72,27 @@ def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> 
         patience = max(0.2, (deadline - time.monotonic()) / (SEEDS - seed))
         placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
         best = min(best, placed, key=_height_of)
-    return _Least([best], bound)
+    return _Least(Regions(network.graph, network, [best]), bound)
 
 
 def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
-    """Bisect the fast budget: what fits only grows with it."""
+    """Bisect the fast budget, for whole rows and then for tiles as well: what fits only grows with it."""
     effort = Effort(states=2_000, seconds=seconds)
     bound = floor
     for index in range(len(network.steps)):
         found = Planner(network, Budget(None, floor), effort).search(range(index, index + 1), slow=True)
         bound = max(bound, found.lower_bound_bytes + floor if found else 0)
-    regions = cut(Planner(network, Budget(None, floor), effort))
-    low, high = bound, _height(regions)
-    while low < high and time.monotonic() < deadline:
-        middle = (low + high) // 2
-        tried = cut(Planner(network, Budget(middle, floor), effort))
-        if _height(tried) <= middle:
-            regions, high = tried, _height(tried)
-        else:
-            low = middle + 1
-    return _Least(regions, bound)
-
-
-def _height(regions: list[Placed]) -> int:
-    return max(_height_of(placed) for placed in regions)
+    best = spilling(network, Budget(None, floor), effort, tiles=False)
+    for tiles in (False, True):
+        low, high = floor if tiles else bound, best.height_bytes
+        while low < high and time.monotonic() < deadline:
+            middle = (low + high) // 2
+            tried = spilling(network, Budget(middle, floor), effort, tiles)
+            if tried.height_bytes <= middle:
+                best, high = tried, tried.height_bytes
+            else:
+                low = middle + 1
+    return _Least(best, floor + least_tiles_bytes(network), TILES)
 
 
 def _height_of(placed: Placed) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
@@ -41,7 +39,6 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
     failed = [region for region in regions.placed if not budget.holds(region)]
     if failed:
         raise stages_exceed(regions.network, failed, budget)
-    found = replace(assemble(regions.network, target, options, name, regions.placed), graph_digest=graph.digest)
-    found = replace(found, tiles=regions.tiles)
+    found = regions.schedule(target, options, name)
     check_slow(found, target)
     return found
