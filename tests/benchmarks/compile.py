@@ -20,18 +20,17 @@ KINDS = ("wall", "cpu", "memory")
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    tigris = shutil.which(
-        "tigris", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    )
-    if tigris is None:
-        raise SystemExit("tigris is not installed here: pip install tigris-ml")
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    command, tigris = (shutil.which(name, path=here) for name in ("stowplan", "tigris"))
+    if command is None or tigris is None:
+        raise SystemExit("both have to be installed here: pip install stowplan tigris-ml")
     if not MODELS.is_dir():
         raise SystemExit(f"the models are not at {MODELS}")
     rows, facts = [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name, file in STANDARD.items():
             common = ["compile", str(MODELS / file), "-m", "64K", "-m", "1M", "-o", f"{folder}/{name}"]
-            ours = [sys.executable, "-m", "stowplan", *common, "--no-cache"]
+            ours = [command, *common, "--no-cache"]
             process(ours)  # builds the host library, if this is the first run on the machine
             costs = in_turn(
                 {"stowplan": partial(process, ours), "tigris": partial(process, [tigris, *common])},

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections.abc import Callable
-from dataclasses import field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pytest
 
+from stowplan import nouns
 from stowplan.nouns import dataclass as ours
 
 DECORATORS = [ours, dataclasses.dataclass]
 
 
 def point(decorator: Callable[..., Any], **options: bool) -> Any:
+    field = nouns.field if decorator is ours else dataclasses.field
+
     @decorator(**options)
     class Point:
         x: int
@@ -94,14 +97,40 @@ def test_replace_fields_asdict_and_post_init(decorator: Callable[..., Any]) -> N
         def __post_init__(self) -> None:
             seen.append(self.a)
 
-    changed = dataclasses.replace(Checked(a=1), b=5)
-    assert (changed.a, changed.b) == (1, 5)
+    for replace in (dataclasses.replace, nouns.replace):
+        changed = replace(Checked(a=1), b=5)
+        assert (changed.a, changed.b) == (1, 5)
     assert [f.name for f in dataclasses.fields(Checked)] == ["a", "b"]
     assert dataclasses.asdict(changed) == {"a": 1, "b": 5}
+    assert nouns.field_names(changed) == ("a", "b")
     assert dataclasses.is_dataclass(Checked)
-    assert seen == [1, 1]
+    assert seen == [1, 1, 1, 1]
 
 
 def test_they_survive_pickling() -> None:
     kept = Kept(value=3, names=("a",))
     assert pickle.loads(pickle.dumps(kept)) == kept
+
+
+def test_a_standard_field_is_refused_rather_than_taken_for_a_default() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.names: use stowplan\.nouns\.field"):
+
+        @ours
+        class Wrong:
+            names: list[str] = dataclasses.field(default_factory=list)
+
+
+def test_nested_ones_become_plain_and_cached_properties_are_not_carried_over() -> None:
+    @ours(frozen=True)
+    class Outer:
+        inner: Any
+        named: dict[str, Any]
+
+        @cached_property
+        def twice(self) -> int:
+            return 2 * self.inner[0].value
+
+    outer = Outer((Kept(value=1),), {"a": [Kept(value=2)]})
+    assert outer.twice == 2
+    assert nouns.replace(outer, inner=(Kept(value=4),)).twice == 8
+    assert nouns.asdict(outer) == dataclasses.asdict(outer)

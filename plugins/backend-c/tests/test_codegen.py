@@ -24,7 +24,7 @@ from stowplan.planfile.writer import write_plan
 from stowplan.plugins.kinds import ScheduleOptions, SourceOptions
 from stowplan_backend_c import CBackend
 from stowplan_backend_c.amalgam import amalgamate, pruned
-from stowplan_backend_c.codegen import checked_name, safe_name
+from stowplan_backend_c.names import checked_name, safe_name
 from tiny_plans import arriving_plan, averaging_plan, copying_plan
 
 STRICT = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-ffp-contract=off")
@@ -265,7 +265,7 @@ def test_a_core_exports_only_names_that_begin_with_its_own(tmp_path: Path) -> No
     lines = [line.split() for line in done.stdout.splitlines()]
     defined = {words[-1].lstrip("_") for words in lines if words[-2] != "U"}
     needed = {words[-1].lstrip("_") for words in lines if words[-2] == "U"}
-    assert defined == {"copier_init", "copier_input", "copier_output", "copier_invoke", "copier_reset"}
+    assert defined == {f"copier_{name}" for name in ("init", "input", "output", "invoke", "reset", "selftest")}
     assert needed <= {"memcpy", "memmove", "memset", "GLOBAL_OFFSET_TABLE_"}
 
 
@@ -340,7 +340,7 @@ def test_a_name_that_cannot_be_used_in_c_is_refused_with_one_that_can(name: str)
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(UsageError, match="choose core or app"):
+    with pytest.raises(UsageError, match="choose core, app"):
         generate(copying_plan().file(), "net", "library")
 
 

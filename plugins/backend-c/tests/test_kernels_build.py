@@ -11,10 +11,10 @@ from stowplan.native.toolchain import find_compiler
 from stowplan.planfile.kinds import NODE_KINDS
 
 RUNTIME = Path(__file__).parents[1] / "src" / "stowplan_backend_c" / "runtime"
-SOURCES = [str(path) for path in sorted(RUNTIME.glob("stow_k*.c"))]
+SOURCES = [str(path) for path in sorted(RUNTIME.glob("stow_*.c"))]
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror")
-STACK_BYTES = 768
-"""On this 64-bit machine, with whatever the compiler put inline; 32-bit devices need about two thirds of it."""
+STACK_BYTES = 1152
+"""Compiled for this 64-bit machine, with whatever was put inline; 32-bit devices need about two thirds of it."""
 
 
 def compiles(*options: str, folder: Path | None = None) -> None:
@@ -30,7 +30,7 @@ def test_each_kernel_builds_alone(kind: str) -> None:
 
 
 def test_no_kernel_needs_more_stack_than_a_small_device_has(tmp_path: Path) -> None:
-    compiles("-O2", "-fstack-usage", "-c", folder=tmp_path)
+    compiles("-O2", "-fstack-usage", "-DSTOW_WITH_SET_SSE2=0", "-c", folder=tmp_path)
     reports = [line.split("\t") for file in tmp_path.glob("*.su") for line in file.read_text().splitlines()]
     if not reports:
         pytest.skip("this compiler does not report stack usage")

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
-from stowplan_backend_litert import Environment
+from stowplan_backend_litert import CompiledModel, Environment, compiled
 
 ROOT = Path(__file__).parents[3]
 MODELS = ROOT.parent / "shared" / "models"
@@ -24,6 +24,22 @@ def digits() -> Path:
 def env() -> Iterator[Environment]:
     with Environment() as made:
         yield made
+
+
+@pytest.fixture(params=["piece by piece", "in one call"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run models the long way or, from their first run on, through the compiled function that they get later."""
+    chosen: str = request.param
+    if chosen == "in one call":
+        refresh = CompiledModel._refresh
+
+        def at_once(model: CompiledModel) -> None:
+            refresh(model)
+            model._hasten()
+
+        monkeypatch.setattr(compiled, "WORTH_IT", 1)
+        monkeypatch.setattr(CompiledModel, "_refresh", at_once)
+    return chosen
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from stowplan_backend_litert import CompiledModel, Environment
 from stowplan_backend_litert.errors import InUseError, NotOwnerError, OptionError
 
 X = [bytes(64)]
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def test_a_second_caller_is_refused_at_once(env: Environment) -> None:

@@ -23,6 +23,7 @@ from stowplan_backend_litert.errors import (
     TimedOutError,
 )
 
+pytestmark = pytest.mark.usefixtures("way")
 RANDOM = np.random.default_rng(3)
 
 

@@ -205,3 +205,28 @@ def test_inspect_survives_plans_damaged_on_purpose_with_their_digest_made_right(
         plan.write_bytes(sealed(bytes(changed)))
         outcome = stowplan("inspect", plan, option)
         assert outcome.code in (0, 1), outcome
+
+
+def test_a_package_is_written_as_a_folder_and_refused_where_none_can_be(stowplan, plan: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    outcome = stowplan("codegen", plan, "--package", "cmake", "--name", "net", "-o", folder)
+    assert outcome.code == 0
+    assert {path.name for path in folder.rglob("*.*")} >= {"CMakeLists.txt", "net.c", "net.h", "selftest.c"}
+    assert stowplan("codegen", plan, "--package", "cmake", "--name", "net", "-o", folder).code == 0
+    (tmp_path / "file").write_bytes(b"")
+    refused(
+        stowplan("codegen", plan, "--package", "cmake", "-o", tmp_path / "file"), 1, "is no folder; a package is one"
+    )
+    refused(stowplan("codegen", plan, "--package", "cmake", "-o", tmp_path / "no" / "net"), 1, "does not exist")
+    refused(stowplan("codegen", plan, "--package", "yocto", "-o", folder), 2, "--package yocto", "zephyr")
+    (folder / "src").rename(tmp_path / "moved")
+    (folder / "src").write_bytes(b"")
+    refused(stowplan("codegen", plan, "--package", "cmake", "--name", "net", "-o", folder), 1, "cannot become a folder")
+
+
+def test_options_of_generated_code_that_do_not_exist_are_usage_errors(stowplan, plan: Path, tmp_path: Path) -> None:
+    for option in ("--weights", "--specialize"):
+        refused(
+            stowplan("codegen", plan, option, "x", "-o", tmp_path / "x.c"), 2, f"{option} x: there is no such choice"
+        )
+    assert not list(tmp_path.glob("*.[ch]"))

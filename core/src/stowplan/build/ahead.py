@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stowplan.cache import key as cachekey
 from stowplan.cache.entry import Entry
 from stowplan.flow.model import Model
+from stowplan.nouns import asdict
 from stowplan.plugins.kinds import LoadOptions, ModelBackend, Partitioning, Precompiled
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from stowplan.build.causes import compile_explaining, with_causes
 from stowplan.build.facts import Facts, TrialFact
@@ -14,7 +13,7 @@ from stowplan.build.pipeline import CompileRequest, Session
 from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST, Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host
 

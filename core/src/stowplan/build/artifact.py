@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from stowplan.build.codec import facts_of
 from stowplan.build.facts import Facts
 from stowplan.cache.key import Document
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 if TYPE_CHECKING:
     from stowplan.flow.plan import Plan

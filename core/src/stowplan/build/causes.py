@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from stowplan.build.facts import AliveFact, Facts, ShrinkFact
 from stowplan.build.least import UNLIMITED, Asker
@@ -14,6 +13,7 @@ from stowplan.errors import DoesNotFit
 from stowplan.flow.graph import Graph
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST, SLOW
+from stowplan.nouns import replace
 
 _NAMED = 5
 SECONDS = 2.0

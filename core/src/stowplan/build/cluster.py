@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from stowplan.build.project import Job
 from stowplan.cli.output import check_output, write_file
 from stowplan.errors import StowplanError, UsageError
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 
 SCHEME = "dask://"
 CONNECT_SECONDS = 10

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from stowplan.build.request import CompileRequest, Step
 from stowplan.cache import key as keys
 from stowplan.errors import UsageError
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan.units import parse_pools
 
 GivenStep = Step | tuple[str, str, Callable[..., Any]]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from stowplan.build import toolmemo
 from stowplan.build.request import CompileRequest
 from stowplan.cache.digests import Digests
 from stowplan.cache.directory import cache_directory
@@ -38,17 +39,45 @@ class Sources:
 
 
 class Identities:
-    """Looks up who is who, each package once; `watched` are the files and folders that were looked at, as they were."""
+    """Looks up who is who, each package once; `watched` are the files and folders that were looked at, as they were.
 
-    def __init__(self, plugins: Host) -> None:
+    With `remembered` what an earlier process found is believed while no file of it moved: right for a command, which
+    has its plugins from disk, and not for a process that may change them in memory.
+    """
+
+    def __init__(self, plugins: Host, *, remembered: bool = False) -> None:
+        self.remembered = remembered
         self.host = plugins
         self.watched: dict[str, Identity | None] = {}
+        self._sections: dict[str, dict[str, Any]] = {}
         self._machines: dict[str, dict[str, Any]] = {}
         self._digests = Digests(cache_directory() / MEMO)
         self._found: dict[str, Sources] = {}
 
     def toolchain(self, request: CompileRequest) -> dict[str, Any]:
         """Return the toolchain section of a key: core, each plugin that takes part, and the host of the proof."""
+        question = {
+            "suffix": request.model_path.suffix.lower(),
+            "scheduler": request.scheduler,
+            "backend": request.backend,
+            "compressor": request.compressor,
+            "prove": request.prove,
+            "plugins": [[plugin.entry, plugin.module, plugin.title, plugin.state] for plugin in self.host.plugins],
+        }
+        name = str(question)
+        if name not in self._sections:
+            known = toolmemo.recall(question) if self.remembered else None
+            if known is None:
+                document = self._toolchain(request)
+                if self.remembered:
+                    toolmemo.remember(question, document, self.watched)
+            else:
+                document = known[0]
+                self.watched.update(known[1])
+            self._sections[name] = document
+        return self._sections[name]
+
+    def _toolchain(self, request: CompileRequest) -> dict[str, Any]:
         suffix = request.model_path.suffix.lower()
         plugins: dict[str, Any] = {}
         for plugin, offer in self.host.offered("importer"):

@@ -8,10 +8,7 @@ only the plan file is written anew. Both give the bytes that a compilation witho
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +16,7 @@ from stowplan.build import keys
 from stowplan.build.artifact import PLAN, Artifact
 from stowplan.build.codec import facts_document, numbering, runs_document, runs_of, schedule_document, schedule_of
 from stowplan.build.identity import Identities
+from stowplan.build.outcome import MOST_TEXT, artifact_of, check_plugins, diagnostics
 from stowplan.build.request import CompileRequest
 from stowplan.build.steps import steps_meta, warn_of_changed_code
 from stowplan.build.telemetry import Telemetry
@@ -27,16 +25,15 @@ from stowplan.cache.digests import file_digest
 from stowplan.cache.entry import Entry
 from stowplan.cache.files import sha256
 from stowplan.cache.layers import Layer, Layered
-from stowplan.errors import InternalFault, UsageError
+from stowplan.errors import InternalFault
 from stowplan.flow.model import Model
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.plugins.host import Host, host
 
 if TYPE_CHECKING:
     from stowplan.build.pipeline import CompileResult, Proven, Session
     from stowplan.flow.plan import Plan
 
-MOST_TEXT = 500
 _NOT_A_SCHEDULE = (InternalFault, IndexError, KeyError, ValueError, TypeError, AttributeError)
 """What the checker and the lowering raise for a schedule that somebody else put into the cache."""
 
@@ -65,7 +62,7 @@ def ask(
     """
     plugins = plugins or host()
     model = model or Model.read(request.model_path)
-    _check_plugins(request, plugins)
+    check_plugins(request, plugins)
     external = external_files(model, plugins)
     identities = identities or Identities(plugins)
     digests = {path.name: file_digest(path) for path in external}
@@ -110,23 +107,6 @@ def compile_incremental(
         return _Build(question, cache, plugins, telemetry, recache).artifact()
 
 
-def compile_uncached(request: CompileRequest, telemetry: Telemetry, plugins: Host | None = None) -> Artifact:
-    """Compile a model with nothing looked up and nothing kept. Raises what `compile_model` raises.
-
-    No key is made: to find out who takes part costs a third of a small model's compilation. So the artifact has none.
-    """
-    from stowplan.build.causes import compile_explaining
-    from stowplan.build.pipeline import Session
-
-    plugins = plugins or host()
-    _check_plugins(request, plugins)
-    with telemetry.span("compile", model=request.model_path.name), _diagnostics() as said:
-        result = compile_explaining(Session(request, plugins, telemetry=telemetry))
-    meta = {"facts": facts_document(result.facts), "diagnostics": said}
-    entry = Entry(document={}, files={PLAN: result.data}, meta=meta)
-    return replace(_artifact(entry, "", "off", "", telemetry), plan=result.plan)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """Every file a build depends on: the model with what lies beside it, by SHA-256, and the tools' files and folders.
@@ -141,7 +121,8 @@ class Inputs:
 
 def inputs_of(request: CompileRequest, plugins: Host | None = None) -> Inputs:
     """Return what to watch to notice that a request's result may have changed."""
-    question = ask(request, plugins)
+    plugins = plugins or host()
+    question = ask(request, plugins, identities=Identities(plugins, remembered=True))
     files = {request.model_path: question.model.digest, **{path: file_digest(path) for path in question.external}}
     return Inputs(key=question.key, files=files, tools=tuple(question.identities.watched))
 
@@ -187,7 +168,7 @@ class _Build:
 
     def artifact(self, status: str = "miss") -> Artifact:
         start = time.monotonic_ns()
-        with self.telemetry.span("compile", key=self.question.key), _diagnostics() as said:
+        with self.telemetry.span("compile", key=self.question.key), diagnostics() as said:
             result = self._compiled()
         facts = facts_document(result.facts)
         cost_ns, steps = time.monotonic_ns() - start, steps_meta(self.question.request.steps)
@@ -197,7 +178,7 @@ class _Build:
             self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
         else:
             self.cache.put(entry)
-        return replace(_artifact(entry, self.question.key, status, self.layer, self.telemetry), plan=result.plan)
+        return replace(artifact_of(entry, self.question.key, status, self.layer, self.telemetry), plan=result.plan)
 
     def _compiled(self) -> CompileResult:
         from stowplan.build.causes import compile_explaining
@@ -275,37 +256,4 @@ def _hit(entry: Entry, question: Question, telemetry: Telemetry) -> Artifact:
     telemetry.event("hit", key=question.key, model=question.model.name, layer=entry.layer)
     if question.request.steps:
         warn_of_changed_code(entry.meta, question.request.steps)
-    return _artifact(entry, question.key, "hit", entry.layer, telemetry)
-
-
-def _artifact(entry: Entry, key: str, cache: str, layer: str, telemetry: Telemetry) -> Artifact:
-    return Artifact(
-        key=key,
-        document=entry.document,
-        files=entry.files,
-        metadata=entry.meta,
-        cache=cache,
-        layer=layer,
-        timings_ns=dict(telemetry.durations_ns),
-    )
-
-
-def _check_plugins(request: CompileRequest, plugins: Host) -> None:
-    """Raise `PluginError` for names that nobody offers, before their absence becomes part of a key."""
-    plugins.provider_version("scheduler", request.scheduler)
-    plugins.provider_version("backend", request.backend)
-    if request.compressor != "none":
-        plugins.provider_version("compressor", request.compressor)
-    for step in request.steps:
-        if not step.name or not step.version:
-            raise UsageError(f"step {step.name or step.run!r}: give it a name and a version, which are its identity")
-
-
-@contextmanager
-def _diagnostics() -> Iterator[list[str]]:
-    """Collect what is warned of in the block; a hit says it again."""
-    said: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)  # others as the user has them: most are for developers
-        yield said
-    said += dict.fromkeys(" ".join(str(warning.message).split())[:MOST_TEXT] for warning in caught)
+    return artifact_of(entry, question.key, "hit", entry.layer, telemetry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import field, replace
 from typing import Any
 
 from stowplan.build import keys
@@ -20,7 +19,7 @@ from stowplan.cache.layers import Layered
 from stowplan.cache.store import Store
 from stowplan.cli.output import check_output, write_file
 from stowplan.errors import StowplanError
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field, replace
 from stowplan.plugins.host import Host, host
 
 DIGESTS = "digests.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from stowplan.build.identity import Identities
@@ -11,6 +10,7 @@ from stowplan.build.passes import pads
 from stowplan.build.request import CompileRequest
 from stowplan.cache.key import FORMAT
 from stowplan.errors import UsageError
+from stowplan.nouns import asdict
 
 SCHEMA_VERSION = 1
 """Goes up when graphs or canonical operators mean something else than before."""

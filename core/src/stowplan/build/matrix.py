@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from typing import Protocol
 
 from stowplan.build.jobs import Outcome, Terms, Workshop
 from stowplan.build.project import Job
 from stowplan.cache.store import Store
+from stowplan.nouns import replace
 
 MakeShop = Callable[[Terms], Workshop]
 _shop: Workshop | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 
 from stowplan.build import survey
 from stowplan.build.facts import Facts
@@ -18,7 +17,7 @@ from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field, replace
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
 from stowplan.plugins.kinds import Metrics, ScheduleOptions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
-
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
 from stowplan.build.verify import checked_tiling, verify
@@ -13,7 +11,7 @@ from stowplan.flow.model import Model
 from stowplan.flow.plan import Block, Plan
 from stowplan.flow.schedule import Node, Schedule, Tile
 from stowplan.flow.target import Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field, replace
 from stowplan.planfile.constants import ConstantPool, constants_of
 from stowplan.plugins.kinds import Compressor, ScheduleOptions, Scheduler
 from stowplan.units import format_size

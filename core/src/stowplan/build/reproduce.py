@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -16,6 +15,7 @@ from stowplan.cache.key import differences
 from stowplan.cache.layers import Layer
 from stowplan.errors import InternalFault, PlanError, StowplanError
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.host import Host
 

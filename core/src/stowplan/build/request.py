@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stowplan.flow.target import Pool, Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 if TYPE_CHECKING:
     from stowplan.flow.graph import Graph

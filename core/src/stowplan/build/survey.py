@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stowplan.build.facts import Facts, PortFact, StageFact
 from stowplan.build.rows import Form, Layout
@@ -14,6 +13,7 @@ from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import NONE, Schedule, slow_traffic
 from stowplan.flow.target import FAST, SLOW, Pool, Target
+from stowplan.nouns import replace
 from stowplan.plugins.host import Host
 from stowplan.plugins.kinds import Metrics, ScheduleOptions
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from stowplan.cache import key as keys
 from stowplan.cache.files import is_digest, sha256
 from stowplan.cache.key import Document
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 RECORD = 1
 """Version of the record's form."""

@@ -10,12 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from stowplan.errors import UsageError
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 CHUNK_BYTES = 256 * 1024
 Result = TypeVar("Result")

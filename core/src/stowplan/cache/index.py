@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ import diskcache  # type: ignore[import-untyped]
 from diskcache.core import MODE_RAW  # type: ignore[import-untyped]
 
 from stowplan.cache.files import is_digest, make_private
-from stowplan.nouns import dataclass
+from stowplan.nouns import asdict, dataclass
 
 FOLDER = "index"
 COUNTERS = ("hit", "store", "remove", "miss", "warm", "remote", "failure", "saved_ns")

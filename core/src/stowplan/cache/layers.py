@@ -6,10 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Protocol
 
 from stowplan.cache.entry import Entry, Record, record_of
+from stowplan.nouns import replace
 
 MEMORY_BYTES = 256 * 1024**2
 

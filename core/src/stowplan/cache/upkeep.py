@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from stowplan.cache.entry import Damaged, Record
 from stowplan.cache.files import sha256, sweep_temporaries
 from stowplan.cache.locks import held, is_held
 from stowplan.cache.store import Store
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.units import parse_size
 
 if TYPE_CHECKING:

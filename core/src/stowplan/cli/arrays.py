@@ -6,13 +6,13 @@ import ast
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 from stowplan.errors import ModelError, RuntimeFailure, UsageError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 from stowplan.plugins.kinds import Port
 from stowplan.units import format_shape
 

@@ -43,12 +43,17 @@ def note(line: str) -> None:
     print(f"Note: {safe(line)}", file=sys.stderr)
 
 
-def choose_folder(arguments: argparse.Namespace) -> None:
+def name_folder(arguments: argparse.Namespace) -> None:
     """Tell this process and those it starts which folder to use; plugins keep things there, too."""
-    from stowplan.cache.upkeep import limit_bytes
-
     if arguments.cache_dir:
         os.environ["STOWPLAN_CACHE_DIR"] = str(Path(arguments.cache_dir).absolute())
+
+
+def choose_folder(arguments: argparse.Namespace) -> None:
+    """Name the folder of a cache that will be used."""
+    from stowplan.cache.upkeep import limit_bytes
+
+    name_folder(arguments)
     limit_bytes()  # refuses a limit that is no size before any work is done
 
 

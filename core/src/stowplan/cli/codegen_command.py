@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from stowplan.cli.options import add_json
-from stowplan.cli.output import check_output, columns, print_json, write_files
+from stowplan.cli.output import check_output, columns, make_folder, print_json, write_files
 from stowplan.cli.plans import open_plan
 from stowplan.errors import OutputError, UsageError
 from stowplan.plugins.host import host
@@ -24,20 +24,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("app", "core"), default="core", help="a program, or a core to link (default)"
     )
     parser.add_argument("--name", help="prefix of the functions; two cores with two names link into one program")
-    parser.add_argument("-o", "--output", metavar="FILE.c", type=Path, help="C source to write (default NAME.c)")
+    parser.add_argument(
+        "--package", metavar="KIND", default="",
+        help="a folder that a build system takes: cmake, zephyr, esp-idf, arduino or platformio",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weights", metavar="WHERE", default="inline",
+        help="the plan's bytes: inline (default), c for a source of their own, bin for a binary that one includes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--specialize", metavar="WHICH", default="none",
+        help="functions of their own for nodes: none (default), hot for those that take most time, all",
+    )  # fmt: skip
+    parser.add_argument("--no-selftest", dest="selftest", action="store_false", help="leave out NAME_selftest()")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.c", type=Path,
+        help="C source to write (default NAME.c), or a package's folder (default NAME)",
+    )  # fmt: skip
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     plan = open_plan(arguments.plan)
-    output: Path = arguments.output or arguments.plan.with_suffix(".c")
-    if output.suffix.lower() != ".c":
-        raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
+    output = _output(arguments)
     name = _identifier(output.stem) if arguments.name is None else _checked(arguments.name)
-    check_output(output, [arguments.plan])
-    options = SourceOptions(name=name, format=arguments.format)
+    options = SourceOptions(
+        name=name, format=arguments.format, package=arguments.package, weights=arguments.weights,
+        specialize=arguments.specialize, selftest=arguments.selftest,
+    )  # fmt: skip
     sources = host().backends()[arguments.backend].generate(plan.data, options)
-    files = {_place(output, file, name): data for file, data in sources.items()}
+    if options.package:
+        files = {_within(output, file): data for file, data in sources.items()}
+    else:
+        files = {_place(output, file, name): data for file, data in sources.items()}
+    for folder in {path.parent for path in files}:
+        make_folder(folder)
     write_files(files)
     if arguments.json:
         written = [dict(file=str(path), size_bytes=len(data)) for path, data in files.items()]
@@ -45,6 +66,31 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(columns((("wrote", str(p), format_size(len(d))) for p, d in files.items()), indent="")))
     return 0
+
+
+def _output(arguments: argparse.Namespace) -> Path:
+    """Return the source to write, or the folder of a package; what cannot become one is refused before any work."""
+    plan: Path = arguments.plan
+    if not arguments.package:
+        output: Path = arguments.output or plan.with_suffix(".c")
+        if output.suffix.lower() != ".c":
+            raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
+        check_output(output, [plan])
+        return output
+    output = arguments.output or plan.with_suffix("")
+    if output.exists() and not output.is_dir():
+        raise OutputError(f"{output}: is no folder; a package is one")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: the folder {output.parent} does not exist")
+    return output
+
+
+def _within(folder: Path, file: str) -> Path:
+    """Return where a package's file goes."""
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise OutputError(f"the backend named a file {file!r}, which does not lie in the package")
+    return folder / path
 
 
 def _place(output: Path, file: str, name: str) -> Path:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,14 @@ from stowplan.build.artifact import Artifact
 from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
-from stowplan.cli.caching import add_cache, check_choice, open_cache, open_store, read_only
+from stowplan.cli.caching import add_cache, check_choice, name_folder, open_cache, open_store, read_only
 from stowplan.cli.options import add_model, add_plot, compressor, input_shapes
 from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit
+from stowplan.nouns import replace
 from stowplan.units import parse_pools, parse_size
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     plot: Path | None = arguments.plot
     check_outputs([output, *([plot] if plot else [])], [arguments.model])
     check_choice(arguments, "compile")
-    store = open_store(arguments)
+    store = _store(arguments)
     request = CompileRequest(
         model_path=arguments.model,
         pools=pools,
@@ -88,16 +88,36 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(arguments: argparse.Namespace, request: CompileRequest, store: Store, telemetry: Telemetry) -> Artifact:
-    from stowplan.build.incremental import compile_incremental, compile_uncached
+def _store(arguments: argparse.Namespace) -> Store | None:
+    """Return the cache on disk, or None: without one its modules, a tenth of a small model's time, stay unread."""
+    if not arguments.no_cache:
+        return open_store(arguments)
+    name_folder(arguments)
+    return None
 
-    if arguments.no_cache:
+
+def _compiled(
+    arguments: argparse.Namespace, request: CompileRequest, store: Store | None, telemetry: Telemetry
+) -> Artifact:
+    if store is None:
+        from stowplan.build.uncached import compile_uncached
+
         return compile_uncached(request, telemetry)
+    from stowplan.build.identity import Identities
+    from stowplan.build.incremental import compile_incremental
+    from stowplan.plugins.host import host
+
     cache = open_cache(store)
     if arguments.verify:
         artifact = _verified(request, cache, telemetry)
     else:
-        artifact = compile_incremental(request, cache, telemetry=telemetry, recache=arguments.recache)
+        artifact = compile_incremental(
+            request,
+            cache,
+            telemetry=telemetry,
+            recache=arguments.recache,
+            identities=Identities(host(), remembered=True),
+        )
     if arguments.plot is not None and artifact.plan is None:
         artifact = _with_plan(request, cache, artifact, telemetry)
     cache.finish()
@@ -142,7 +162,7 @@ def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:
 
 
 def _finish(
-    arguments: argparse.Namespace, request: CompileRequest, store: Store, artifact: Artifact, output: Path
+    arguments: argparse.Namespace, request: CompileRequest, store: Store | None, artifact: Artifact, output: Path
 ) -> None:
     """Print the report, and remember what it stands on for the next time."""
     reasons = _reasons(arguments, store, artifact, output)
@@ -215,12 +235,12 @@ def _report(
     return said.getvalue()
 
 
-def _reasons(arguments: argparse.Namespace, store: Store, artifact: Artifact, output: Path) -> tuple[str, ...]:
+def _reasons(arguments: argparse.Namespace, store: Store | None, artifact: Artifact, output: Path) -> tuple[str, ...]:
     """Return what differs from the last time this output was made, and remember this time."""
+    if store is None:
+        return ()
     from stowplan.cache import subjects
 
-    if artifact.cache == "off":
-        return ()
     name = os.path.abspath(output)
     before = subjects.recall(store.folder, name)
     reasons = subjects.compared(before, artifact.document)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from stowplan.cli.options import add_json
 from stowplan.errors import RuntimeFailure, UsageError
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Accelerated, LoadOptions, ModelBackend
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +15,22 @@ from stowplan.units import parse_shape
 DAY_SECONDS = 86400
 
 
+class Help(argparse.HelpFormatter):
+    """Help as wide as the terminal. One is made for every option that is defined; by default each imports `shutil`."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else 0
+        with suppress(OSError, ValueError):
+            width = width or os.get_terminal_size().columns
+        super().__init__(prog, width=(width or 80) - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of printing its usage and leaving the process."""
 
     def __init__(self, *, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        super().__init__(prog=prog, description=description, allow_abbrev=False, formatter_class=Help)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")

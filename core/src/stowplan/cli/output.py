@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from stowplan.errors import OutputError, StowplanError
+from stowplan.nouns import field_names
 
 
 def safe(text: str) -> str:
@@ -32,6 +31,8 @@ def print_error(err: StowplanError, as_json: bool, message: str = "") -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
+    import json  # which a report in words does not need
+
     print(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
@@ -65,6 +66,14 @@ def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
             raise OutputError(f"{path}: is the file that is read; choose another output")
     except OSError as err:
         raise OutputError(f"{path}: cannot be written: {err.strerror or err}") from err
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it. Raises `OutputError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise OutputError(f"{path}: cannot become a folder: {err.strerror or err}") from err
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -107,8 +116,9 @@ def plain(value: object) -> Any:
 
     Written out because `dataclasses.asdict` rebuilds a mapping by its own type, which breaks a Counter.
     """
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    names = field_names(value)
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +15,7 @@ from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Accelerated, Profile, ProfileEvent, ProfileTotal
 from stowplan.units import format_size

@@ -15,7 +15,7 @@ import time
 from hashlib import sha256
 
 from stowplan.cache.directory import cache_location
-from stowplan.version import VERSION
+from stowplan.cache.surroundings import surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 HEAD = b"stowplan-warm 1 "
 FOLDER = os.path.join("store", "v1", "warm")
 TOO_NEW_NS = 2_000_000_000
-WATCHED_VARIABLES = ("CC", "PATH", "PYTHONPATH")
-IGNORED_VARIABLES = ("STOWPLAN_REMOTE", "STOWPLAN_DEBUG")
 UNANSWERED = frozenset({"--no-cache", "--recache", "--verify", "--explain", "--help", "-h"})
 WRITING = ("--trace", "--depfile", "--plot")
 STYLES = (b"\x1b[1m", b"\x1b[32m", b"\x1b[31m", b"\x1b[0m")
@@ -78,12 +76,7 @@ def shared_name(arguments: Sequence[str]) -> str:
 
 
 def _named(path: Sequence[str], arguments: Sequence[str]) -> str:
-    variables = [
-        f"{name}={value}"
-        for name, value in sorted(os.environ.items())
-        if name in WATCHED_VARIABLES or (name.startswith("STOWPLAN_") and not name.startswith(IGNORED_VARIABLES))
-    ]
-    words = [VERSION, sys.version, sys.prefix, *path, "", *variables, "", *arguments]
+    words = [*surroundings(path), "", *arguments]
     return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 

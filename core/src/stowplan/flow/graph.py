@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cached_property
 from math import prod
 
 from stowplan.flow.dtypes import SIZE_BYTES
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 ABSENT = -1
 """The tensor index of an optional input that an operator does not have (a bias, say)."""

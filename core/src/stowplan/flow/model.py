@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import field
 from pathlib import Path
 
 from stowplan.errors import ModelError
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 MAX_MODEL_BYTES = 2**31 - 1  # a flatbuffer's offsets are 32 bits signed; larger files cannot be valid
 

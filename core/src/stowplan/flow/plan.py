@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from stowplan.build.lower import Lowered
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)

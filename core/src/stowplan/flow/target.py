@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict
 from functools import cached_property
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import asdict, dataclass
 
 FAST, SLOW = 0, 1
 """Indices of the two pools everywhere: kernels read and write the fast one; the slow one holds what is spilled."""
@@ -42,4 +40,6 @@ class Target:
 
     @cached_property
     def digest(self) -> str:
+        import json  # only keys ask for a digest
+
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

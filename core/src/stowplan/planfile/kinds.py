@@ -7,20 +7,17 @@ The C header gets an enum of kinds and, for each kind, an enum of its parameters
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from stowplan.nouns import dataclass
 
-
-@dataclass(frozen=True)
-class Param:
+class Param(NamedTuple):
     """One parameter word of a node."""
 
     name: str
     type: str = "i32"
 
 
-@dataclass(frozen=True)
-class NodeKind:
+class NodeKind(NamedTuple):
     """One kernel. `code` never changes once released."""
 
     name: str
@@ -42,9 +39,16 @@ _WINDOW = (
 _DILATION = ("dilation_h", "dilation_w")
 _RANGE_S8 = ("act_min", "act_max")
 _RANGE_F32 = ("act_min:f32", "act_max:f32")
-_FILTER_S8 = ("output_zero_point", *_RANGE_S8, "weights:const", "bias:const", "multiplier:const", "shift:const")
+_FILTER_S8 = (
+    "output_zero_point", *_RANGE_S8, "weights:const", "bias:const", "multiplier:const", "shift:const",
+    "weights_step", "bounded",
+)  # fmt: skip
 """`bias` is the operator's bias minus input zero point times the sum of each output channel's weights, so that kernels
-multiply raw bytes. `multiplier` and `shift` have one entry, or one for each output channel."""
+multiply raw bytes. `multiplier` and `shift` have one entry, or one for each output channel.
+
+The weights of each output channel (of each tap of a depthwise convolution) begin `weights_step` bytes after those of
+the one before, with zeros between them: a multiple of 4 where the target's kernels load words. `bounded` is 1 where no
+input can make a sum reach 2^30 and all shifts are -1 or less: kernels may then double a sum without looking."""
 _FILTER_F32 = (*_RANGE_F32, "weights:const", "bias:const")
 _BROADCAST = (
     "height", "width", "channels",

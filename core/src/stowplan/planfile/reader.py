@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from stowplan.errors import PlanError
 from stowplan.flow.dtypes import SIZE_BYTES
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.writer import digest_of

@@ -12,12 +12,11 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from stowplan.cache.directory import cache_directory
-from stowplan.nouns import dataclass
+from stowplan.nouns import asdict, dataclass
 
 SCHEMA = 2
 MOST_INDICES = 16

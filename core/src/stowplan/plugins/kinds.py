@@ -7,10 +7,9 @@ inherited from. `name` is what users type and is unique per kind; `summary` is o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan.plugins.records import Acceleration as Acceleration
 from stowplan.plugins.records import Metrics as Metrics
 from stowplan.plugins.records import Port as Port
@@ -189,10 +188,20 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """How C is to be generated: `app` is a program with main(), `core` a source and a header to link."""
+    """How C is to be generated: `app` is a program with main(), `core` a source and a header to link.
+
+    `package` names a build system or ecosystem to wrap a core for ("" for none), `weights` where the plan's bytes go,
+    `specialize` which nodes get functions of their own, `kernels` whose instructions they use: the choices are the
+    backend's, and what it does not know is a `UsageError`. With `selftest` the code can check itself.
+    """
 
     name: str
     format: str = "core"
+    package: str = ""
+    weights: str = "inline"
+    specialize: str = "none"
+    kernels: str = "portable"
+    selftest: bool = True
 
 
 class Backend(Offer, Protocol):
@@ -218,7 +227,68 @@ class Backend(Offer, Protocol):
         ...
 
     def generate(self, plan: bytes, options: SourceOptions) -> Mapping[str, bytes]:
-        """Return source files by name. Raises `PlanError` when the plan is refused."""
+        """Return source files by name, or by path in a package. Raises `PlanError` when the plan is refused."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions:
+    """Which board, and the product it stands for: its flash and RAM (None: all that the board has) and its stack.
+
+    `optimize` is the compiler's level; `kernels` is "own" for the core's own kernel set or "portable" for plain C.
+    """
+
+    board: str
+    flash_bytes: int | None = None
+    ram_bytes: int | None = None
+    stack_bytes: int = 4096
+    optimize: str = "O2"
+    kernels: str = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorCount:
+    """What one node of a plan cost in one run; `operator` is its number in the model, 65535 for a copy."""
+
+    operator: int
+    kind: str
+    firings: int
+    instructions: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardReport:
+    """What one run on a board used. `opening_stack_bytes` is what the check of the plan took before it."""
+
+    board: str
+    core: str
+    instructions: int
+    stack_bytes: int
+    opening_stack_bytes: int
+    fast_used_bytes: int
+    slow_used_bytes: int
+    flash_bytes: int
+    ram_bytes: int
+    operators: tuple[OperatorCount, ...] = ()
+
+
+class BoardCompiled(Compiled, Protocol):
+    """A plan as firmware of a board."""
+
+    def measure(self, inputs: Sequence[bytes], each: bool = False) -> tuple[list[bytes], BoardReport]:
+        """Run once; with `each` the report has the operators. Raises `DoesNotFit` when the product is too small."""
+        ...
+
+
+class BoardBackend(Backend, Protocol):
+    """A backend that runs plans on boards, emulated or attached. Found by its method `boards`."""
+
+    def boards(self) -> Mapping[str, str]:
+        """Return the boards by name, each with the core it has."""
+        ...
+
+    def compile_on(self, plan: bytes, options: BoardOptions) -> BoardCompiled:
+        """Make firmware of a plan. Raises `UsageError` for an unknown board, `RuntimeFailure` for missing tools."""
         ...
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 BUNDLED = frozenset(
-    {"backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "scheduler-greedy", "scheduler-stream"}
+    {
+        "backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "profiler-qemu", "scheduler-greedy",
+        "scheduler-stream",
+    }  # fmt: skip
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)

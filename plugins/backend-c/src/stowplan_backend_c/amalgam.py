@@ -15,15 +15,20 @@ _CONDITION = re.compile(r"\s*#\s*(?P<word>ifdef|ifndef|if|elif|else|endif)\b(?P<
 _NAMES_ONLY = re.compile(r"\s*!?STOW_(?:WITH_\w+|COUNTERS)(?:\s*(?:\|\||&&)\s*!?STOW_(?:WITH_\w+|COUNTERS))*\s*")
 
 
-def amalgamate(kinds: Collection[str], lz4: bool) -> str:
-    """Return the runtime with the kernels of these node kinds (names as in `planfile/kinds.py`)."""
+def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False) -> str:
+    """Return the runtime with the kernels of these node kinds (names as in `planfile/kinds.py`).
+
+    With `specialized`, what follows must define `stow_specialized`.
+    """
     from stowplan.planfile.kinds import NODE_KINDS
 
     settings = {f"STOW_WITH_{name.upper()}": name in kinds for name in NODE_KINDS}
-    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False}
+    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False, "STOW_WITH_PREPARED": False}
+    settings["STOW_WITH_SPECIALIZED"] = specialized
     seen: set[str] = set()
     parts = [_expanded(path.name, seen) for path in sorted(RUNTIME.glob("*.c"))]
-    defines = "".join(f"#define {name} {int(value)}\n" for name, value in settings.items() if not value)
+    usual = settings | {"STOW_WITH_SPECIALIZED": not specialized}  # what headers take for granted
+    defines = "".join(f"#define {name} {int(settings[name])}\n" for name, value in usual.items() if not value)
     text = re.sub(r"^static inline\b", "STOW_INLINE", "".join(parts), flags=re.MULTILINE)
     return _LINKAGE + defines + pruned(text, settings)
 
@@ -33,9 +38,11 @@ _LINKAGE = """\
 #if defined(__GNUC__)
 #define STOW_API static __attribute__((unused))
 #define STOW_INLINE static inline __attribute__((unused))
+#define STOW_ALONE __attribute__((flatten, noinline, unused))
 #else
 #define STOW_API static
 #define STOW_INLINE static inline
+#define STOW_ALONE
 #endif
 """
 

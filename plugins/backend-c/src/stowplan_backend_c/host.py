@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -22,6 +23,11 @@ MAX_ARENA_BYTES = 2**30
 
 MORE = 24
 """The status of the runtime that says: rows are needed."""
+
+KERNELS = "STOWPLAN_KERNELS"
+"""Names the kernels to run with: one of the host's own sets, `plain` for those of any processor. Unset: the best."""
+SETS = ("avx512", "avx2", "plain")
+PREPARED_ALIGNMENT_BYTES = 64
 
 
 class AlignedBytes:
@@ -76,6 +82,8 @@ class HostCompiled:
         self._keeps_state = bool(view.records("states"))
         self._fill()
         self._context = self._bound()
+        self.kernels = "plain"
+        self._prepared = self._prepare(os.environ.get(KERNELS, ""))
         self._row = AlignedBytes(max((port.row_bytes for port in self.inputs), default=0), "row that is pushed")
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
@@ -138,7 +146,7 @@ class HostCompiled:
     def close(self) -> None:
         """Let go of the arenas; a second call does nothing."""
         self._open = False
-        for memory in ("_fast", "_slow", "_data", "_row", "_plan", "_context"):
+        for memory in ("_fast", "_slow", "_data", "_row", "_plan", "_context", "_prepared"):
             self.__dict__.pop(memory, None)
 
     def __enter__(self) -> HostCompiled:
@@ -166,6 +174,25 @@ class HostCompiled:
         if status != 0:
             raise InternalFault(f"arenas of the plan's own sizes are refused: {self._runtime.text(status)}")
         return context
+
+    def _prepare(self, name: str) -> object:
+        """Pack weights for the host's own kernels, if this processor has any; return the memory they lie in."""
+        if name and name not in SETS:
+            raise RuntimeFailure(f"{KERNELS}={name}: there is no such set of kernels; choose {', '.join(SETS)}")
+        if name == "plain":
+            return None
+        library = self._runtime.library
+        size = library.stow_host_prepare_bytes(self._context, name.encode())
+        if size == 0 and name:
+            raise RuntimeFailure(f"{KERNELS}={name}: this processor cannot run it; unset {KERNELS}")
+        if size == 0:
+            return None
+        memory = (ctypes.c_ubyte * (size + PREPARED_ALIGNMENT_BYTES))()
+        start = ctypes.addressof(memory)
+        self.kernels = library.stow_host_prepare(
+            self._context, name.encode(), start + -start % PREPARED_ALIGNMENT_BYTES
+        ).decode()
+        return memory
 
     def _check_inputs(self, inputs: Sequence[bytes]) -> None:
         if len(inputs) != len(self.inputs):

@@ -14,5 +14,6 @@ LIBRARY = NativeLibrary(
         # A fused multiply-add rounds once where the source says twice: floats would depend on how rows were split.
         "-ffp-contract=off",
         "-DSTOW_COUNTERS=1",
+        "-DSTOW_WITH_PREPARED=1",
     ),
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from stowplan.nouns import dataclass, replace
 from stowplan.plugins.records import Acceleration, Share
 from stowplan_backend_litert.engine import Engine, Job
 from stowplan_backend_litert.environments import Environment

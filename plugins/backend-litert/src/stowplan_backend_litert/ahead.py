@@ -10,11 +10,11 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from stowplan.flow.model import Model
+from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import LoadOptions, Partitioning, Precompiled
 from stowplan_backend_litert.errors import CompileFailedError, LibraryUnavailableError, OptionError, TimedOutError
 from stowplan_backend_litert.library import folder, library, version

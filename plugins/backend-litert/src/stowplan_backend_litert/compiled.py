@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stowplan.plugins.records import Acceleration, Metrics, Port
 from stowplan_backend_litert import layouts
@@ -24,6 +24,7 @@ from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
+from stowplan_backend_litert.quick import WORTH_IT, Quick
 from stowplan_backend_litert.quiet import captured
 
 if TYPE_CHECKING:
@@ -101,6 +102,12 @@ class CompiledModel:
         `timeout` is in seconds and takes effect between operators. Raises `InputError`, `InUseError`, `NotOwnerError`,
         `RunFailedError`, `CancelledError` and `TimedOutError`.
         """
+        if self._quick is not None and outputs is None and timeout is None:
+            results = self._quick(inputs)
+            if type(results) is list:
+                return results
+            if results is not None:
+                self._fail(results)
         claim = self._claim
         claim.enter()
         try:
@@ -159,6 +166,7 @@ class CompiledModel:
         with self._claim:
             self._check_open()
             self._engine.watch(stop)
+            self._forget_quick()
 
     def resize(self, name: str | int, shape: Sequence[int]) -> None:
         """Give an input another shape, as far as the model leaves it open; ports and buffers are made anew."""
@@ -168,6 +176,7 @@ class CompiledModel:
             dims = tuple(shape)
             if any(type(dim) is not int or not 0 < dim < 2**31 for dim in dims) or len(dims) > 8:
                 raise InputError(f"input {name}: {dims} is no shape; each of at most 8 dimensions is at least 1")
+            self._forget_quick()
             self._engine.resize(self._choice.job, index, dims)
             self._refresh()
 
@@ -240,6 +249,7 @@ class CompiledModel:
             return
         with self._claim:
             self._closed = True
+            self._forget_quick()
             self._engine.close()
             self._choice.job.file.close()
             self._env.release()
@@ -267,7 +277,26 @@ class CompiledModel:
         assert self._engine.handle is not None
         return OperatorRecorder(self._engine.handle)
 
+    def _fail(self, status: int) -> NoReturn:
+        try:
+            raise self._engine.failed(status)
+        finally:
+            self._claim.leave()
+
+    def _forget_quick(self) -> None:
+        """Go the long way again: what the compiled function stands on is about to be another."""
+        self._runs = 0
+        self._quick: Quick | None = None
+        self._quick_keeps: Any = None
+
+    def _hasten(self) -> None:
+        """Count a run that went the long way; after some of them there is a short one, where nothing is recorded."""
+        self._runs += 1
+        if self._runs == WORTH_IT and self._recorder is None:
+            self._quick, self._quick_keeps = self._engine.quick(self._claim) or (None, None)
+
     def _refresh(self) -> None:
+        self._forget_quick()
         self.inputs: tuple[Port, ...] = tuple(slot.port for slot in self._engine.inputs)
         self.outputs: tuple[Port, ...] = tuple(slot.port for slot in self._engine.outputs)
 
@@ -297,6 +326,7 @@ class CompiledModel:
             return self._execute_in_time(timeout)
         engine = self._engine
         if self._recorder is None:
+            self._hasten()
             engine.run()
             return [slot.read() for slot in engine.outputs]
         self._recorder.before_run()

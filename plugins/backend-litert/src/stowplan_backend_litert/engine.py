@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from stowplan.nouns import dataclass
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.calls import ask, c_library, call, destroy, failure, take_text
 from stowplan_backend_litert.environments import set_log_level, silence
@@ -14,7 +15,9 @@ from stowplan_backend_litert.errors import CancelledError, CompileFailedError, L
 from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import ModelFile, Signature
 from stowplan_backend_litert.options import CompileOptions, native_options
+from stowplan_backend_litert.ownership import Claim
 from stowplan_backend_litert.ports import Slot, handles, make_slots
+from stowplan_backend_litert.quick import Quick, quick_run
 from stowplan_backend_litert.quiet import Captured, captured
 
 
@@ -59,13 +62,20 @@ class Engine:
         """Run once on what the inputs hold. Raises `RunFailedError` or `CancelledError`."""
         self._stop[0] = b"\0"
         status = self._invoke() if self._ran else self._first_run()
-        if status == 0:
-            return
+        if status != 0:
+            raise self.failed(status)
+
+    def quick(self, claim: Claim) -> tuple[Quick, Any] | None:
+        """Return a run as one compiled function, and what has to live as long; None where there is none."""
+        return quick_run(self, self._takes, self._gives, self._stop, claim)
+
+    def failed(self, status: int) -> LiteRtError:
+        """Return the error for a run that ended with this status: `RunFailedError` or `CancelledError`."""
         if self._stop[0] != b"\0":
-            raise CancelledError("the run was cancelled", status=status)
+            return CancelledError("the run was cancelled", status=status)
         text = self.messages()
         self.clear_messages()
-        raise failure("RunCompiledModel", status, RunFailedError, "the run failed", text)
+        return failure("RunCompiledModel", status, RunFailedError, "the run failed", text)
 
     def cancel(self) -> None:
         """Make the run under way stop before its next operator."""

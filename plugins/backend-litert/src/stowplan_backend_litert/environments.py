@@ -7,9 +7,9 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 
+from stowplan.nouns import dataclass, field
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.calls import ask, ask_text, call, destroy
 from stowplan_backend_litert.errors import ClosedError, LibraryUnavailableError, LiteRtError, OptionError

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
+from stowplan.nouns import dataclass
 from stowplan_backend_litert.calls import ask, ask_text, destroy
 from stowplan_backend_litert.environments import Environment
 from stowplan_backend_litert.errors import LiteRtError, ModelRefusedError, OptionError

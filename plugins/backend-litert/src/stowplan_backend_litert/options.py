@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from stowplan.nouns import dataclass
 from stowplan_backend_litert.calls import ask, c_library, call, copied_text
 from stowplan_backend_litert.errors import OptionError
 from stowplan_backend_litert.layouts import ACCELERATORS, PRECISIONS

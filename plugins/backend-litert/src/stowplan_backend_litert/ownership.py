@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
+from stowplan.nouns import dataclass
 from stowplan_backend_litert.errors import InUseError, NotOwnerError, OptionError
 
 IN_USE = "compiled model is in use by another caller"
@@ -81,16 +83,16 @@ class Claim:
     """The claim on one model, and the one caller that may be in it. `with claim:` enters or refuses at once."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         # Bound here, since every run of a model that takes four microseconds enters and leaves.
-        self._acquire = self._lock.acquire
-        self.leave: Callable[[], None] = self._lock.release
-        self._pid = os.getpid()
+        self._acquire: Callable[[bool], bool] = self.lock.acquire
+        self.leave: Callable[[], None] = self.lock.release
         self._owner: Owner | None = None
+        self.guarded = ctypes.c_char(b"\0")
+        """Not 0 where a free lock is not enough to enter: the model has an owner, or is a child process's copy."""
+        _claims.add(self)
 
     def enter(self, caller: Owner | None = None) -> None:
-        if os.getpid() != self._pid:
-            raise NotOwnerError("compiled model was made by another process; make it anew after a fork")
         if not self._acquire(False):
             raise InUseError(IN_USE)
         if self._owner is None:
@@ -98,8 +100,13 @@ class Claim:
         try:
             self.check(caller)
         except NotOwnerError:
-            self._lock.release()
+            self.lock.release()
             raise
+
+    def forked(self) -> None:
+        """Refuse every caller from now on: this is a child's copy, and LiteRT's threads stayed with the parent."""
+        self._acquire = _refuse_child
+        self.guarded.value = b"\1"
 
     def check(self, caller: Owner | None = None) -> None:
         """Raise `NotOwnerError` for a caller that may not use the model, without entering it."""
@@ -108,7 +115,7 @@ class Claim:
 
     @property
     def busy(self) -> bool:
-        return self._lock.locked()
+        return self.lock.locked()
 
     def owner(self) -> Owner | None:
         """Return the owner; a claim ends with the thread or process that had it."""
@@ -122,6 +129,7 @@ class Claim:
         self.enter(caller)
         try:
             self._owner = wanted
+            self.guarded.value = b"\0" if wanted is None else b"\1"
         finally:
             self.leave()
 
@@ -134,6 +142,22 @@ class Claim:
     def _admits(self, caller: Owner | None) -> bool:
         owner = self.owner()
         return owner is None or owner.is_caller(caller)
+
+
+_claims: WeakSet[Claim] = WeakSet()
+
+
+def _refuse_child(_blocking: bool) -> bool:
+    raise NotOwnerError("compiled model was made by another process; make it anew after a fork")
+
+
+def _forked() -> None:
+    for claim in list(_claims):
+        claim.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)  # asking for the process's number at each run costs a twentieth of it
 
 
 def _start_time(pid: int) -> str:

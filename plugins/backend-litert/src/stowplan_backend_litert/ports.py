@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.nouns import dataclass, field
 from stowplan.plugins.records import Port
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.arrays import CODES, flat

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from stowplan.nouns import dataclass
 from stowplan_backend_litert import layouts
 from stowplan_backend_litert.calls import ask, call
 

@@ -12,11 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any
 
+from stowplan.nouns import dataclass
 from stowplan.plugins.records import Acceleration, Port
 from stowplan_backend_litert.errors import (
     CancelledError,

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
+from stowplan.nouns import asdict
 from stowplan.plugins.records import Port
 from stowplan_backend_litert.errors import BY_CODE, LibraryUnavailableError, LiteRtError
 

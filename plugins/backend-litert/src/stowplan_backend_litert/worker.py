@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 from stowplan.flow.model import Model
+from stowplan.nouns import asdict
 from stowplan_backend_litert import wire
 from stowplan_backend_litert.compiled import CompiledModel
 from stowplan_backend_litert.environments import Environment

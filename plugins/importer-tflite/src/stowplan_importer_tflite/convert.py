@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import NamedTuple
 
 from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import Quantization
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled

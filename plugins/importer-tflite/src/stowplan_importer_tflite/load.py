@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import PurePath
 
 from stowplan.errors import ModelError, UnsupportedError
 from stowplan.flow.graph import ABSENT, Graph, Operator, Signature, State, Tensor
 from stowplan.flow.model import Model
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field, replace
 from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
 from stowplan_importer_tflite.lower import LOWERINGS

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stowplan.build.arena import Box, live_peak, place
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
 from stowplan.flow.target import FAST, SLOW, Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.network import Crossing, Network
 from stowplan_scheduler_stream.packing import Packed

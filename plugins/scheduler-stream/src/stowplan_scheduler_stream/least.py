@@ -8,11 +8,10 @@ cut into regions is found, by bisection; the bound is what a single tile of the 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network, constants_in
 from stowplan_scheduler_stream.packing import pack_region

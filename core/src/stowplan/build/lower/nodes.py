@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from stowplan.build.rows import Form
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, field
 
 ParamValue = int | float | bytes | None
 

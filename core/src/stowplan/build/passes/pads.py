@@ -7,9 +7,9 @@ counts only what lies inside its input, and a maximum is no longer taken of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from stowplan.flow.graph import Attribute, Graph, Operator
+from stowplan.nouns import replace
 
 NAME, VERSION = "fold-pads", "1"
 _READERS = frozenset({"conv_2d", "depthwise_conv_2d"})

@@ -47,6 +47,16 @@
 #define STOW_WITH_DIGEST 1
 #endif
 
+/* 1 asks stow_specialized, which whoever sets it defines, for a node's own function before the kernel table. */
+#ifndef STOW_WITH_SPECIALIZED
+#define STOW_WITH_SPECIALIZED 0
+#endif
+
+/* 1 asks stow_run_prepared, which whoever sets it defines, before the kernel table: the host's own kernels. */
+#ifndef STOW_WITH_PREPARED
+#define STOW_WITH_PREPARED 0
+#endif
+
 /* A plan that needs more elementary steps for one run is refused when it is opened: an upper bound on how long a
  * hostile file can keep the processor busy. MobileNetV2 at 224 x 224 needs 2^29. */
 #ifndef STOW_MAX_WORK
@@ -125,6 +135,11 @@ typedef struct stow_plan {
     uint32_t streamed; /* bit i: input i is streamed */
 } stow_plan;
 
+#if STOW_COUNTERS
+/* Called before (begins = 1) and after (0) each firing: which node, and for how many units. */
+typedef void stow_watch(void *user, uint32_t node, uint32_t units, int begins);
+#endif
+
 /* One place to run a plan. Invoking two contexts that share an arena at once is the only thing that is not safe. */
 typedef struct stow_context {
     const stow_plan *plan;
@@ -133,6 +148,11 @@ typedef struct stow_context {
 #if STOW_COUNTERS
     uint64_t slow_read_bytes;    /* copied from the slow pool to the fast one in the last run */
     uint64_t slow_written_bytes; /* and the other way */
+    stow_watch *watch;           /* NULL for none */
+    void *watch_user;
+#endif
+#if STOW_WITH_PREPARED
+    const void *prepared; /* NULL for nothing */
 #endif
 #if STOW_WITH_RECEIVE
     uint32_t phase;  /* the rest says where a run with streamed inputs is */

@@ -1,21 +1,9 @@
-/* What convolutions and fully connected operators share: sums of products, and how a sum becomes an output. */
+/* What convolutions and fully connected operators share: their constants, and how a sum becomes an output. */
 #ifndef STOW_FILTER_H
 #define STOW_FILTER_H
 
 #include "stow_kernels.h"
 #include "stow_math.h"
-
-/* Whether the sums of products may use SSE2; the results are the same either way. */
-#ifndef STOW_WITH_SSE2
-#ifdef __SSE2__
-#define STOW_WITH_SSE2 1
-#else
-#define STOW_WITH_SSE2 0
-#endif
-#endif
-#if STOW_WITH_SSE2
-#include <emmintrin.h>
-#endif
 
 /* Outputs that are summed at once: each input element is then loaded once for all of them. */
 #define STOW_LANES 4
@@ -27,6 +15,8 @@ typedef struct stow_filter_s8 {
     const int32_t *multiplier;
     const int32_t *shift;
     size_t step; /* 1 when multiplier and shift have one entry per output channel, else 0 */
+    size_t weights_step;
+    int bounded;
     int32_t zero_point;
     int32_t minimum;
     int32_t maximum;
@@ -39,7 +29,9 @@ enum stow_filter_s8_params {
     STOW_FILTER_WEIGHTS,
     STOW_FILTER_BIAS,
     STOW_FILTER_MULTIPLIER,
-    STOW_FILTER_SHIFT
+    STOW_FILTER_SHIFT,
+    STOW_FILTER_WEIGHTS_STEP,
+    STOW_FILTER_BOUNDED
 };
 
 static inline void stow_read_filter_s8(stow_filter_s8 *filter, const stow_call *call, uint32_t first)
@@ -51,17 +43,22 @@ static inline void stow_read_filter_s8(stow_filter_s8 *filter, const stow_call *
     filter->multiplier = stow_constant(call, params[STOW_FILTER_MULTIPLIER]);
     filter->shift = stow_constant(call, params[STOW_FILTER_SHIFT]);
     filter->step = stow_constant_bytes(&facts, params[STOW_FILTER_SHIFT]) > sizeof(int32_t) ? 1 : 0;
+    filter->weights_step = (size_t)params[STOW_FILTER_WEIGHTS_STEP];
+    filter->bounded = params[STOW_FILTER_BOUNDED] != 0;
     filter->zero_point = params[STOW_FILTER_ZERO_POINT];
     filter->minimum = params[STOW_FILTER_MINIMUM];
     filter->maximum = params[STOW_FILTER_MAXIMUM];
 }
 
-static inline int stow_is_filter_s8(const stow_facts *facts, uint32_t first, int64_t weights, int64_t outputs)
+/* `runs` runs of weights, each of `depth` elements, begin weights_step apart: one for each output channel of a matrix,
+ * one for each tap of a depthwise convolution. */
+static inline int stow_is_filter_s8(const stow_facts *facts, uint32_t first, int64_t runs, int64_t depth, int64_t outputs)
 {
     const int32_t *params = facts->params + first;
     const int64_t words = (int64_t)stow_constant_bytes(facts, params[STOW_FILTER_MULTIPLIER]);
-    return stow_is_range_s8(params + STOW_FILTER_MINIMUM) &&
-           stow_has_bytes(facts, params[STOW_FILTER_WEIGHTS], weights) &&
+    const int64_t step = params[STOW_FILTER_WEIGHTS_STEP];
+    return stow_is_range_s8(params + STOW_FILTER_MINIMUM) && depth > 0 && step >= depth &&
+           stow_has_bytes(facts, params[STOW_FILTER_WEIGHTS], stow_size(runs, step)) &&
            (params[STOW_FILTER_BIAS] == -1 || stow_has_bytes(facts, params[STOW_FILTER_BIAS], outputs * 4)) &&
            (words == 4 || words == outputs * 4) && stow_has_bytes(facts, params[STOW_FILTER_SHIFT], words);
 }
@@ -76,74 +73,6 @@ static inline int8_t stow_output_s8(const stow_filter_s8 *filter, size_t output,
     const size_t entry = output * filter->step;
     const int32_t scaled = stow_scale(stow_wrap(sum), filter->multiplier[entry], filter->shift[entry]);
     return (int8_t)stow_clamp(stow_wrap_add(scaled, filter->zero_point), filter->minimum, filter->maximum);
-}
-
-#if STOW_WITH_SSE2
-/* Eight products of int8, summed in pairs to four of int32: every x86-64 has what this needs. */
-static inline __m128i stow_products(__m128i x_low, __m128i x_high, const int8_t *w)
-{
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)w);
-    const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
-    const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8);
-    return _mm_add_epi32(_mm_madd_epi16(x_low, low), _mm_madd_epi16(x_high, high));
-}
-
-static inline uint32_t stow_lane_sum(__m128i v)
-{
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4E));
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xB1));
-    return (uint32_t)_mm_cvtsi128_si32(v);
-}
-
-/* Add the products of as many whole blocks of 16 as there are to the sums of four outputs; returns how many bytes. */
-static inline size_t stow_dot_blocks_s8(uint32_t *sums, const int8_t *x, const int8_t *w, size_t step, size_t size)
-{
-    const size_t whole = size & ~(size_t)15;
-    __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
-    for (size_t i = 0; i < whole; i += 16) {
-        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(x + i));
-        const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
-        const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8);
-        a = _mm_add_epi32(a, stow_products(low, high, w + i));
-        b = _mm_add_epi32(b, stow_products(low, high, w + step + i));
-        c = _mm_add_epi32(c, stow_products(low, high, w + 2 * step + i));
-        d = _mm_add_epi32(d, stow_products(low, high, w + 3 * step + i));
-    }
-    if (whole > 0) {
-        sums[0] += stow_lane_sum(a);
-        sums[1] += stow_lane_sum(b);
-        sums[2] += stow_lane_sum(c);
-        sums[3] += stow_lane_sum(d);
-    }
-    return whole;
-}
-#endif
-
-/* Add x . w to the sums of up to STOW_LANES outputs, whose weights lie `step` apart. */
-static inline void stow_dot_s8(uint32_t *sums, size_t lanes, const int8_t *x, const int8_t *w, size_t step, size_t size)
-{
-    if (lanes == STOW_LANES) {
-#if STOW_WITH_SSE2
-        const size_t done = stow_dot_blocks_s8(sums, x, w, step, size);
-        x += done, w += done, size -= done;
-#endif
-        uint32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
-        const int8_t *w1 = w + step, *w2 = w1 + step, *w3 = w2 + step;
-        for (size_t i = 0; i < size; i++) {
-            const int32_t value = x[i];
-            a += (uint32_t)(value * w[i]);
-            b += (uint32_t)(value * w1[i]);
-            c += (uint32_t)(value * w2[i]);
-            d += (uint32_t)(value * w3[i]);
-        }
-        sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
-        return;
-    }
-    for (size_t lane = 0; lane < lanes; lane++, w += step) {
-        for (size_t i = 0; i < size; i++) {
-            sums[lane] += (uint32_t)(x[i] * w[i]);
-        }
-    }
 }
 
 typedef struct stow_filter_f32 {

@@ -11,6 +11,11 @@
 /* Entries of row tables that opening may visit, tables shared by several buffers counted each time. */
 #define STOW_MAX_TABLE_ROWS (UINT64_C(1) << 26)
 
+/* Done before each firing, for whoever counts or times them. */
+#ifndef STOW_ON_FIRING
+#define STOW_ON_FIRING() ((void)0)
+#endif
+
 /* The pools of flow/target.py; constants, which lie in the plan, are the third. */
 #define STOW_POOL_FAST 0u
 #define STOW_POOL_SLOW 1u
@@ -41,6 +46,26 @@ STOW_API uint64_t stow_multiply_work(uint64_t a, uint64_t b);
 
 /* Where the rows of a buffer lie for this context. */
 STOW_API stow_rows stow_resolve(const stow_context *context, const stow_buffer *buffer);
+
+/* What a build may define to watch its runs: called with begins = 1 before, and with 0 after, what they are named for.
+ * A stage of a plan with streamed inputs ends where the next one begins, or the run. */
+#ifndef STOW_ON_STAGE
+#define STOW_ON_STAGE(stage, begins) ((void)0)
+#endif
+#ifndef STOW_ON_NODE
+#define STOW_ON_NODE(node, units, begins) ((void)0)
+#endif
+
+#if STOW_WITH_SPECIALIZED
+/* The function of one node alone, or NULL when it has none. */
+typedef void stow_run(const stow_call *call);
+static stow_run *stow_specialized(uint32_t node);
+#endif
+
+#if STOW_WITH_PREPARED
+/* Run a call with what was prepared for its node; 0 when that is nothing, and the call is still to be run. */
+STOW_API int stow_run_prepared(const stow_call *call, uint32_t node);
+#endif
 
 /* Running a plan: begin a stage (unpack its weights to the start of the fast arena), run one firing of a kernel. */
 STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage);

@@ -1,26 +1,23 @@
 /* Sum and product of two operands with broadcast, int8 and float32. */
 #include "stow_broadcast.h"
-#include "stow_math.h"
+#include "stow_set.h"
 
 #if STOW_WITH_ADD_S8
 
-/* Operands are scaled to a common scale with this many bits below the point. */
-#define STOW_ADD_BITS 20
-
-static int8_t stow_add_one_s8(const int32_t *params, int32_t a, int32_t b)
-{
-    const int32_t wide_a = (a - params[STOW_ADD_S8_A_ZERO_POINT]) * (1 << STOW_ADD_BITS);
-    const int32_t wide_b = (b - params[STOW_ADD_S8_B_ZERO_POINT]) * (1 << STOW_ADD_BITS);
-    const int32_t sum = stow_wrap_add(stow_scale(wide_a, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]),
-                                      stow_scale(wide_b, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]));
-    const int32_t scaled = stow_scale(sum, params[STOW_ADD_S8_OUTPUT_MULTIPLIER], params[STOW_ADD_S8_OUTPUT_SHIFT]);
-    return (int8_t)stow_clamp(stow_wrap_add(scaled, params[STOW_ADD_S8_OUTPUT_ZERO_POINT]), params[STOW_ADD_S8_ACT_MIN],
-                              params[STOW_ADD_S8_ACT_MAX]);
-}
-
 STOW_API void stow_add_s8_run(const stow_call *call)
 {
-    stow_binary_s8(call, stow_add_one_s8);
+    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
+    const stow_rows result = stow_result(call);
+    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
+    if (by_a.channel != 1 || by_b.channel != 1 || by_a.column != channels || by_b.column != channels) {
+        stow_binary_s8(call, stow_add_one_s8);
+        return;
+    }
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
+        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
+        stow_kernel_set()->add_s8(call->params, a, b, (int8_t *)stow_row(&result, unit), result.row_bytes);
+    }
 }
 
 STOW_API int stow_add_s8_check(const stow_facts *facts)

@@ -1,96 +1,156 @@
 /* Convolution, int8 and float32. */
-#include "stow_filter.h"
-#include "stow_window.h"
+#include "stow_mm.h"
 
 #if STOW_WITH_CONV_2D_S8
+
+/* Rows of a kernel whose places are found once for an output row. */
+#define STOW_CONV_ROWS 8
 
 typedef struct stow_conv_s8 {
     stow_window window;
     stow_filter_s8 filter;
     stow_rows in;
     int32_t in_zero_point;
+    int direct;       /* what lies under a window lies together in memory, in the order of the weights */
+    stow_place place; /* of the output row at hand */
+    const int8_t *rows[STOW_CONV_ROWS];
 } stow_conv_s8;
 
-/* Add zero_point . w: what taps outside the input contribute, since the bias counts on every tap. */
-static void stow_conv_fill_s8(uint32_t *sums, size_t lanes, int32_t zero_point, const int8_t *w, size_t step, size_t size)
+static const int8_t *stow_conv_find_row(const stow_conv_s8 *conv, int32_t tap)
 {
-    if (zero_point == 0) {
-        return;
+    if (tap < conv->place.taps.first || tap >= conv->place.taps.last) {
+        return NULL;
     }
-    for (size_t lane = 0; lane < lanes; lane++, w += step) {
-        int32_t sum = 0;
-        for (size_t i = 0; i < size; i++) {
-            sum = stow_wrap_add(sum, w[i]);
-        }
-        sums[lane] += (uint32_t)zero_point * (uint32_t)sum;
+    return (const int8_t *)stow_row_under(&conv->in, &conv->window, &conv->place, tap);
+}
+
+/* The input row under one row of the kernel; NULL outside the input. */
+static const int8_t *stow_conv_row(const stow_conv_s8 *conv, int32_t tap)
+{
+    return tap < STOW_CONV_ROWS ? conv->rows[tap] : stow_conv_find_row(conv, tap);
+}
+
+static void stow_conv_turn_to(stow_conv_s8 *conv, uint32_t unit)
+{
+    const int32_t rows = conv->window.kernel_h < STOW_CONV_ROWS ? conv->window.kernel_h : STOW_CONV_ROWS;
+    conv->place = stow_place_of(&conv->window, unit);
+    for (int32_t tap = 0; tap < rows; tap++) {
+        conv->rows[tap] = stow_conv_find_row(conv, tap);
     }
 }
 
-/* Add one row of the kernel, with the taps of `columns` inside the input; x is where tap 0 would lie. */
-static void stow_conv_row_s8(const stow_conv_s8 *conv, uint32_t *sums, size_t lanes, const int8_t *row, int32_t left,
-                             stow_taps columns, const int8_t *w, size_t step)
-{
-    const size_t depth = (size_t)conv->window.in_c;
-    const size_t first = (size_t)columns.first, last = (size_t)columns.last;
-    const size_t width = (size_t)conv->window.kernel_w;
-    stow_conv_fill_s8(sums, lanes, conv->in_zero_point, w, step, first * depth);
-    if (conv->window.dilation_w == 1) {
-        if (first < last) {
-            const int8_t *x = row + (size_t)(left + columns.first) * depth;
-            stow_dot_s8(sums, lanes, x, w + first * depth, step, (last - first) * depth);
-        }
-    } else {
-        for (size_t tap = first; tap < last; tap++) {
-            const int8_t *x = row + (size_t)(left + (int32_t)tap * conv->window.dilation_w) * depth;
-            stow_dot_s8(sums, lanes, x, w + tap * depth, step, depth);
-        }
-    }
-    stow_conv_fill_s8(sums, lanes, conv->in_zero_point, w + last * depth, step, (width - last) * depth);
-}
-
-static void stow_conv_pixel_s8(const stow_conv_s8 *conv, const stow_place *place, int32_t column, int8_t *out)
+/* What lies under one row of the kernel: of the `size` elements from `start` on, those of taps inside the input. Outside
+ * it they are the zero point, since the bias counts on every tap. */
+static void stow_conv_gather_row_s8(const stow_conv_s8 *conv, const int8_t *row, int32_t left, size_t start, size_t size,
+                                    int8_t *to)
 {
     const stow_window *window = &conv->window;
-    const size_t row_size = (size_t)window->kernel_w * (size_t)window->in_c;
-    const size_t step = (size_t)window->kernel_h * row_size;
-    const size_t outputs = (size_t)window->out_c;
-    const int32_t left = column * window->stride_w - window->pad_left;
-    const stow_taps columns = stow_clip(left, window->kernel_w, window->dilation_w, window->in_w);
-    for (size_t output = 0; output < outputs; output += STOW_LANES) {
-        const size_t lanes = stow_lanes(output, outputs);
-        const int8_t *w = conv->filter.weights + output * step;
-        uint32_t sums[STOW_LANES];
-        for (size_t lane = 0; lane < lanes; lane++) {
-            sums[lane] = stow_first_sum(&conv->filter, output + lane);
-        }
-        for (int32_t tap = 0; tap < window->kernel_h; tap++, w += row_size) {
-            if (tap < place->taps.first || tap >= place->taps.last) {
-                stow_conv_fill_s8(sums, lanes, conv->in_zero_point, w, step, row_size);
-            } else {
-                const uint8_t *row = stow_row_under(&conv->in, window, place, tap);
-                stow_conv_row_s8(conv, sums, lanes, (const int8_t *)row, left, columns, w, step);
-            }
-        }
-        for (size_t lane = 0; lane < lanes; lane++) {
-            out[output + lane] = stow_output_s8(&conv->filter, output + lane, sums[lane]);
-        }
+    const stow_taps columns = stow_clip(left, window->kernel_w, 1, window->in_w);
+    const size_t depth = (size_t)window->in_c;
+    const size_t low = (size_t)columns.first * depth, high = (size_t)columns.last * depth;
+    const size_t end = start + size;
+    const size_t first = start < low ? (low < end ? low : end) : start;
+    const size_t last = high < first ? first : high < end ? high : end;
+    memset(to, conv->in_zero_point, first - start);
+    if (first < last) {
+        memcpy(to + (first - start), row + (size_t)(left + columns.first) * depth + (first - low), last - first);
     }
+    memset(to + (last - start), conv->in_zero_point, end - last);
+}
+
+/* The same with gaps between the taps: one after another. */
+static void stow_conv_gather_apart_s8(const stow_conv_s8 *conv, const int8_t *row, int32_t left, size_t start,
+                                      size_t size, int8_t *to)
+{
+    const stow_window *window = &conv->window;
+    const size_t depth = (size_t)window->in_c;
+    while (size > 0) {
+        const int32_t column = left + (int32_t)(start / depth) * window->dilation_w;
+        const size_t at = start % depth;
+        const size_t run = depth - at < size ? depth - at : size;
+        if (column >= 0 && column < window->in_w) {
+            memcpy(to, row + (size_t)column * depth + at, run);
+        } else {
+            memset(to, conv->in_zero_point, run);
+        }
+        start += run, size -= run, to += run;
+    }
+}
+
+/* Bring elements [start, start + size) of those under a window together. */
+static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t start, size_t size, int8_t *to)
+{
+    const stow_window *window = &conv->window;
+    const int32_t left = (int32_t)column * window->stride_w - window->pad_left;
+    const size_t row_size = (size_t)window->kernel_w * (size_t)window->in_c;
+    const int inside = left >= 0 && left + window->kernel_w <= window->in_w && window->dilation_w == 1;
+    int32_t tap = start == 0 ? 0 : (int32_t)(start / row_size);
+    for (size_t at = start - (size_t)tap * row_size; size > 0 && tap < window->kernel_h; at = 0, tap++) {
+        const size_t run = row_size - at < size ? row_size - at : size;
+        const int8_t *row = stow_conv_row(conv, tap);
+        if (row == NULL) {
+            memset(to, conv->in_zero_point, run);
+        } else if (inside) {
+            memcpy(to, row + (size_t)left * (size_t)window->in_c + at, run);
+        } else {
+            (window->dilation_w == 1 ? stow_conv_gather_row_s8 : stow_conv_gather_apart_s8)(conv, row, left, at, run, to);
+        }
+        size -= run, to += run;
+    }
+}
+
+static void stow_conv_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, size_t start)
+{
+    const stow_conv_s8 *conv = source->kernel;
+    const size_t depth = (size_t)conv->window.in_c;
+    if (conv->direct && conv->rows[0] != NULL) {
+        mm->x_step = (size_t)conv->window.stride_w * depth;
+        mm->x = conv->rows[0] + source->number * mm->x_step + start;
+        return;
+    }
+    mm->x = source->room->patch;
+    mm->x_step = STOW_MM_PATCH;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        stow_conv_gather_s8(conv, source->number + pixel, start, mm->depth, source->room->patch + pixel * STOW_MM_PATCH);
+    }
+}
+
+static int stow_conv_is_direct(const stow_conv_s8 *conv)
+{
+    const stow_window *w = &conv->window;
+    return w->kernel_h == 1 && w->dilation_w == 1 && w->pad_left == 0 && w->pad_top == 0 &&
+           (w->out_w - 1) * w->stride_w + w->kernel_w <= w->in_w &&
+           conv->filter.weights_step == (size_t)w->kernel_w * (size_t)w->in_c;
+}
+
+/* How many output rows are one run of vectors in memory: all of a call or one. */
+static uint32_t stow_conv_rows_at_once(const stow_conv_s8 *conv, const stow_rows *result, uint32_t count)
+{
+    const stow_window *w = &conv->window;
+    return conv->direct && w->kernel_w == 1 && w->stride_h == 1 && w->stride_w == 1 && w->in_w == w->out_w &&
+                   w->in_h == w->out_h && stow_rows_are_together(&conv->in) && stow_rows_are_together(result)
+               ? count
+               : 1;
 }
 
 STOW_API void stow_conv_2d_s8_run(const stow_call *call)
 {
+    stow_mm_room room;
     stow_conv_s8 conv;
     stow_read_window(&conv.window, call->params);
     stow_read_filter_s8(&conv.filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
     conv.in = stow_operand(call, 0);
     conv.in_zero_point = call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT];
+    conv.direct = stow_conv_is_direct(&conv);
+    stow_mm_source source = {stow_conv_fetch_s8, &conv, 0, conv.filter.weights_step, STOW_MM_PATCH, &room};
+    memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const stow_place place = stow_place_of(&conv.window, unit);
-        int8_t *out = (int8_t *)stow_row(&result, unit);
-        for (int32_t column = 0; column < conv.window.out_w; column++, out += conv.window.out_c) {
-            stow_conv_pixel_s8(&conv, &place, column, out);
-        }
+    const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {
+        stow_conv_turn_to(&conv, unit);
+        source.part = conv.direct && conv.rows[0] != NULL ? stow_kernel_set()->depth : STOW_MM_PATCH;
+        stow_mm_run_s8(&source, &conv.filter, 0, at_once * (size_t)conv.window.out_w, (size_t)conv.window.out_c,
+                       (int8_t *)stow_row(&result, unit));
     }
 }
 
@@ -102,8 +162,8 @@ STOW_API int stow_conv_2d_s8_check(const stow_facts *facts)
     stow_window w;
     stow_read_window(&w, facts->params);
     return stow_is_window(facts, &w, 1) &&
-           stow_is_filter_s8(facts, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT,
-                             stow_size(stow_size(stow_size(w.out_c, w.kernel_h), w.kernel_w), w.in_c), w.out_c);
+           stow_is_filter_s8(facts, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT, w.out_c,
+                             stow_size(stow_size(w.kernel_h, w.kernel_w), w.in_c), w.out_c);
 }
 
 #endif

@@ -3,34 +3,12 @@
  * Batched: an input row holds whole vectors of `features`, or a vector is several whole rows; an output row holds whole
  * results. Else all input rows together are one vector, all output rows its result, and each may be cut anywhere.
  */
-#include "stow_filter.h"
+#include "stow_mm.h"
 
 #if STOW_WITH_FULLY_CONNECTED_S8 || STOW_WITH_FULLY_CONNECTED_F32
 
 _Static_assert(STOW_FULLY_CONNECTED_S8_BATCHED == 2 && STOW_FULLY_CONNECTED_F32_BATCHED == 2,
                "both kinds begin with the same parameters");
-
-/* An input vector: `size` elements from `start` on of each of the rows [row, row + rows). */
-typedef struct stow_vector {
-    uint32_t row;
-    uint32_t rows;
-    size_t start;
-    size_t size;
-} stow_vector;
-
-/* Where vector `number` lies, in rows of `row_size` elements. */
-static stow_vector stow_vector_at(size_t number, size_t features, size_t row_size)
-{
-    stow_vector vector = {(uint32_t)(number * (features / row_size)), (uint32_t)(features / row_size), 0, row_size};
-    if (features <= row_size) {
-        const size_t in_row = row_size / features;
-        vector.row = (uint32_t)(number / in_row);
-        vector.rows = 1;
-        vector.start = number % in_row * features;
-        vector.size = features;
-    }
-    return vector;
-}
 
 static int stow_is_dense(const stow_facts *facts, int64_t element_bytes)
 {
@@ -59,47 +37,58 @@ typedef struct stow_dense_s8 {
     stow_filter_s8 filter;
     stow_rows in;
     size_t features;
+    int together; /* rows follow each other, and so do vectors */
 } stow_dense_s8;
 
-/* Compute outputs [first, first + count) of one vector. */
-static void stow_dense_outputs_s8(const stow_dense_s8 *op, stow_vector vector, size_t first, size_t count, int8_t *out)
+/* Bring elements [start, start + size) of a vector together. */
+static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t start, size_t size, int8_t *to)
 {
-    for (size_t done = 0; done < count; done += STOW_LANES) {
-        const size_t lanes = stow_lanes(done, count);
-        const int8_t *w = op->filter.weights + (first + done) * op->features;
-        uint32_t sums[STOW_LANES];
-        for (size_t lane = 0; lane < lanes; lane++) {
-            sums[lane] = stow_first_sum(&op->filter, first + done + lane);
-        }
-        for (uint32_t row = 0; row < vector.rows; row++, w += vector.size) {
-            const int8_t *x = (const int8_t *)stow_row(&op->in, vector.row + row) + vector.start;
-            stow_dot_s8(sums, lanes, x, w, op->features, vector.size);
-        }
-        for (size_t lane = 0; lane < lanes; lane++) {
-            out[done + lane] = stow_output_s8(&op->filter, first + done + lane, sums[lane]);
-        }
+    for (size_t at = number * op->features + start; size > 0;) {
+        const size_t in_row = at % op->in.row_bytes;
+        const size_t run = op->in.row_bytes - in_row < size ? op->in.row_bytes - in_row : size;
+        memcpy(to, stow_row(&op->in, (uint32_t)(at / op->in.row_bytes)) + in_row, run);
+        at += run, size -= run, to += run;
+    }
+}
+
+static void stow_dense_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, size_t start)
+{
+    const stow_dense_s8 *op = source->kernel;
+    if (op->together) {
+        mm->x = (const int8_t *)stow_row(&op->in, 0) + source->number * op->features + start;
+        mm->x_step = op->features;
+        return;
+    }
+    mm->x = source->room->patch;
+    mm->x_step = STOW_MM_PATCH;
+    const size_t left = start < op->features ? op->features - start : 0; /* what follows is padding */
+    const size_t size = left < mm->depth ? left : mm->depth;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        stow_dense_gather_s8(op, source->number + pixel, start, size, source->room->patch + pixel * STOW_MM_PATCH);
     }
 }
 
 STOW_API void stow_fully_connected_s8_run(const stow_call *call)
 {
+    stow_mm_room room;
     stow_dense_s8 op;
     stow_read_filter_s8(&op.filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
     op.in = stow_operand(call, 0);
     op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
+    op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
+    const size_t part = op.together ? stow_kernel_set()->depth : STOW_MM_PATCH;
+    stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
+    memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         int8_t *out = (int8_t *)stow_row(&result, unit);
-        if (!call->params[STOW_FULLY_CONNECTED_S8_BATCHED]) {
-            const stow_vector whole = {0, op.in.rows, 0, op.in.row_bytes};
-            stow_dense_outputs_s8(&op, whole, (size_t)unit * result.row_bytes, result.row_bytes, out);
-            continue;
-        }
-        const size_t vectors = result.row_bytes / outputs;
-        for (size_t i = 0; i < vectors; i++, out += outputs) {
-            const stow_vector vector = stow_vector_at(unit * vectors + i, op.features, op.in.row_bytes);
-            stow_dense_outputs_s8(&op, vector, 0, outputs, out);
+        if (call->params[STOW_FULLY_CONNECTED_S8_BATCHED]) {
+            const size_t vectors = result.row_bytes / outputs;
+            stow_mm_run_s8(&source, &op.filter, unit * vectors, vectors, outputs, out);
+        } else {
+            stow_mm_s8 mm = {.filter = &op.filter, .pixels = 1, .out = out};
+            stow_mm_tile_s8(&source, &mm, (size_t)unit * result.row_bytes, result.row_bytes);
         }
     }
 }
@@ -110,13 +99,35 @@ STOW_API int stow_fully_connected_s8_check(const stow_facts *facts)
         return 0;
     }
     const int64_t outputs = facts->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
-    return stow_is_filter_s8(facts, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT,
-                             stow_size(outputs, facts->params[STOW_FULLY_CONNECTED_S8_FEATURES]), outputs);
+    return stow_is_filter_s8(facts, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT, outputs,
+                             facts->params[STOW_FULLY_CONNECTED_S8_FEATURES], outputs);
 }
 
 #endif
 
 #if STOW_WITH_FULLY_CONNECTED_F32
+
+/* An input vector: `size` elements from `start` on of each of the rows [row, row + rows). */
+typedef struct stow_vector {
+    uint32_t row;
+    uint32_t rows;
+    size_t start;
+    size_t size;
+} stow_vector;
+
+/* Where vector `number` lies, in rows of `row_size` elements. */
+static stow_vector stow_vector_at(size_t number, size_t features, size_t row_size)
+{
+    stow_vector vector = {(uint32_t)(number * (features / row_size)), (uint32_t)(features / row_size), 0, row_size};
+    if (features <= row_size) {
+        const size_t in_row = row_size / features;
+        vector.row = (uint32_t)(number / in_row);
+        vector.rows = 1;
+        vector.start = number % in_row * features;
+        vector.size = features;
+    }
+    return vector;
+}
 
 typedef struct stow_dense_f32 {
     stow_filter_f32 filter;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define STOW_VERSION_MAJOR 1
-#define STOW_VERSION_MINOR 1
+#define STOW_VERSION_MINOR 2
 #define STOW_KNOWN_FLAGS 63
 #define STOW_MAX_STREAMED_INPUTS 32u
 
@@ -353,6 +353,8 @@ enum stow_conv_2d_s8_params {
     STOW_CONV_2D_S8_BIAS, /* constant */
     STOW_CONV_2D_S8_MULTIPLIER, /* constant */
     STOW_CONV_2D_S8_SHIFT, /* constant */
+    STOW_CONV_2D_S8_WEIGHTS_STEP,
+    STOW_CONV_2D_S8_BOUNDED,
     STOW_CONV_2D_S8_PARAMS
 };
 
@@ -403,6 +405,8 @@ enum stow_depthwise_conv_2d_s8_params {
     STOW_DEPTHWISE_CONV_2D_S8_BIAS, /* constant */
     STOW_DEPTHWISE_CONV_2D_S8_MULTIPLIER, /* constant */
     STOW_DEPTHWISE_CONV_2D_S8_SHIFT, /* constant */
+    STOW_DEPTHWISE_CONV_2D_S8_WEIGHTS_STEP,
+    STOW_DEPTHWISE_CONV_2D_S8_BOUNDED,
     STOW_DEPTHWISE_CONV_2D_S8_PARAMS
 };
 
@@ -441,6 +445,8 @@ enum stow_fully_connected_s8_params {
     STOW_FULLY_CONNECTED_S8_BIAS, /* constant */
     STOW_FULLY_CONNECTED_S8_MULTIPLIER, /* constant */
     STOW_FULLY_CONNECTED_S8_SHIFT, /* constant */
+    STOW_FULLY_CONNECTED_S8_WEIGHTS_STEP,
+    STOW_FULLY_CONNECTED_S8_BOUNDED,
     STOW_FULLY_CONNECTED_S8_PARAMS
 };
 

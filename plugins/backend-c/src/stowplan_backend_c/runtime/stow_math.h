@@ -50,13 +50,21 @@ static inline int32_t stow_high_product(int32_t a, int32_t b)
     return stow_wrap((uint32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31));
 }
 
+/* The same for bits <= 31, in 32 bits: what counts on processors that have no more. */
+static inline int32_t stow_rounding_shift_31(int32_t value, uint32_t bits)
+{
+    const uint32_t mask = (UINT32_C(1) << bits) - 1u;
+    const uint32_t half = (mask >> 1) + (value < 0 ? 1u : 0u);
+    return (value >> bits) + (((uint32_t)value & mask) > half ? 1 : 0);
+}
+
 /* value * multiplier / 2^31 * 2^shift, rounded twice (after the product and after a right shift). */
 static inline int32_t stow_scale(int32_t value, int32_t multiplier, int32_t shift)
 {
     if (shift > 0) {
         return stow_high_product(stow_shift_left(value, (uint32_t)shift), multiplier);
     }
-    return stow_rounding_shift(stow_high_product(value, multiplier), (0u - (uint32_t)shift) & 31u);
+    return stow_rounding_shift_31(stow_high_product(value, multiplier), (0u - (uint32_t)shift) & 31u);
 }
 
 static inline float stow_float_of_bits(uint32_t bits)

@@ -19,6 +19,12 @@ STOW_API stow_status stow_bind(stow_context *context, const stow_plan *plan,
     context->plan = plan;
     context->fast = fast;
     context->slow = slow;
+#if STOW_WITH_PREPARED
+    context->prepared = NULL;
+#endif
+#if STOW_COUNTERS
+    context->watch = NULL;
+#endif
     stow_reset_counters(context);
     stow_reset(context);
     return STOW_OK;
@@ -110,14 +116,48 @@ static void stow_count_traffic(stow_context *context, const stow_node *node, uin
 }
 #endif
 
+#if STOW_COUNTERS
+static void stow_tell(const stow_context *context, const stow_firing *firing, int begins)
+{
+    if (context->watch != NULL) {
+        context->watch(context->watch_user, firing->node, firing->count, begins);
+    }
+}
+#endif
+
+static void stow_run_node(const stow_call *call, uint32_t node)
+{
+    (void)node;
+#if STOW_WITH_SPECIALIZED
+    stow_run *const own = stow_specialized(node);
+    if (own != NULL) {
+        own(call);
+        return;
+    }
+#endif
+#if STOW_WITH_PREPARED
+    if (stow_run_prepared(call, node)) {
+        return;
+    }
+#endif
+    stow_find_kernel(call->node->kind)->run(call);
+}
+
 STOW_API void stow_fire(stow_context *context, const stow_firing *firing)
 {
     const stow_plan *plan = context->plan;
     const stow_node *node = &plan->nodes[firing->node];
     const stow_call call = {plan, node, plan->params + node->first_param, context, firing->first, firing->count};
-    stow_find_kernel(node->kind)->run(&call);
+    STOW_ON_FIRING();
 #if STOW_COUNTERS
     stow_count_traffic(context, node, firing->count);
+    stow_tell(context, firing, 1);
+#endif
+    STOW_ON_NODE(firing->node, firing->count, 1);
+    stow_run_node(&call, firing->node);
+    STOW_ON_NODE(firing->node, firing->count, 0);
+#if STOW_COUNTERS
+    stow_tell(context, firing, 0);
 #endif
 }
 
@@ -184,6 +224,7 @@ STOW_API stow_status stow_invoke(stow_context *context)
     stow_reset_counters(context);
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const stow_stage *stage = &plan->stages[i];
+        STOW_ON_STAGE(i, 1);
         const stow_status status = stow_enter(context, stage);
         if (status != STOW_OK) {
             return status;
@@ -191,6 +232,7 @@ STOW_API stow_status stow_invoke(stow_context *context)
         for (uint32_t f = 0; f < stage->firing_count; f++) {
             stow_fire(context, &plan->firings[stage->first_firing + f]);
         }
+        STOW_ON_STAGE(i, 0);
     }
     stow_keep_state(context);
     return STOW_OK;

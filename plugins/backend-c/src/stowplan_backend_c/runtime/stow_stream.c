@@ -51,6 +51,10 @@ static stow_status stow_enter_stages(stow_context *context)
 {
     const stow_plan *plan = context->plan;
     while (context->stage < plan->stage_count && plan->stages[context->stage].first_firing == context->firing) {
+        if (context->stage > 0) {
+            STOW_ON_STAGE(context->stage - 1, 0);
+        }
+        STOW_ON_STAGE(context->stage, 1);
         const stow_status status = stow_enter(context, &plan->stages[context->stage]);
         if (status != STOW_OK) {
             return status;
@@ -71,6 +75,9 @@ static stow_status stow_advance(stow_context *context)
             return status;
         }
         if (context->firing == plan->firing_count) {
+            if (context->stage > 0) {
+                STOW_ON_STAGE(context->stage - 1, 0);
+            }
             stow_keep_state(context);
             context->phase = STOW_PHASE_DONE;
             return STOW_OK;

@@ -1,0 +1,277 @@
+/* Prepares the host's own kernels for a plan: finds what the processor can do, packs weights, runs nodes. */
+#include "stow_fast.h"
+
+#if STOW_WITH_X86
+#include <cpuid.h>
+
+/* Whether the system keeps the registers in these bits of XCR0. */
+static int stow_fast_keeps(uint32_t bits)
+{
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & bits) == bits;
+}
+
+static int stow_fast_has_avx2(void)
+{
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0 || (c & bit_AVX) == 0 || !stow_fast_keeps(0x6)) {
+        return 0;
+    }
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
+}
+
+static int stow_fast_has_avx512(void)
+{
+    uint32_t a, b, c, d;
+    if (!stow_fast_has_avx2() || !stow_fast_keeps(0xE6) || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        return 0;
+    }
+    const uint32_t first = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
+    return (b & first) == first && (c & bit_AVX512VNNI) != 0;
+}
+#endif
+
+static int stow_fast_is(const char *name, const char *wanted)
+{
+    return *wanted == '\0' || strcmp(name, wanted) == 0;
+}
+
+const stow_fast_set *stow_fast_find(const char *name)
+{
+#if STOW_WITH_X86
+    if (stow_fast_is(stow_fast_avx512.name, name) && stow_fast_has_avx512()) {
+        return &stow_fast_avx512;
+    }
+    if (stow_fast_is(stow_fast_avx2.name, name) && stow_fast_has_avx2()) {
+        return &stow_fast_avx2;
+    }
+#else
+    (void)stow_fast_is;
+    (void)name;
+#endif
+    return NULL;
+}
+
+/* Memory given out from the start of a block; without a block everything is only measured. */
+typedef struct stow_fast_room {
+    uint8_t *base;
+    size_t used;
+} stow_fast_room;
+
+static void *stow_fast_take(stow_fast_room *room, size_t bytes)
+{
+    uint8_t *taken = room->base == NULL ? NULL : room->base + room->used;
+    room->used += (bytes + STOW_FAST_ALIGNMENT - 1) / STOW_FAST_ALIGNMENT * STOW_FAST_ALIGNMENT;
+    return taken;
+}
+
+static void stow_fast_put_weight(const stow_fast_set *set, uint8_t *to, size_t index, int8_t value)
+{
+    const int16_t wide = value;
+    memcpy(to + index * set->element, set->element == 1 ? (const void *)&value : (const void *)&wide, set->element);
+}
+
+/* The words of one lane for an output; `sum` is that of its weights. */
+static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *filter, size_t output, int32_t sum,
+                                int32_t *words, size_t lane)
+{
+    const int32_t shift = filter->shift[output * filter->step];
+    const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
+    const uint32_t mask = (UINT32_C(1) << right) - 1u;
+    const uint32_t excess = (uint32_t)set->bias * (uint32_t)sum;
+    words[STOW_FAST_BIAS * set->lanes + lane] = stow_wrap(stow_first_sum(filter, output) - excess);
+    words[STOW_FAST_MULTIPLIER * set->lanes + lane] = filter->multiplier[output * filter->step];
+    words[STOW_FAST_LEFT * set->lanes + lane] = (int32_t)left;
+    words[STOW_FAST_RIGHT * set->lanes + lane] = (int32_t)right;
+    words[STOW_FAST_MASK * set->lanes + lane] = stow_wrap(mask);
+    words[STOW_FAST_HALF * set->lanes + lane] = stow_wrap(mask >> 1);
+}
+
+static void stow_fast_begin(stow_fast_filter *to, const stow_filter_s8 *from, size_t outputs)
+{
+    to->outputs = outputs;
+    to->zero_point = from->zero_point;
+    to->minimum = from->minimum;
+    to->maximum = from->maximum;
+}
+
+static size_t stow_fast_ceil(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Pack `outputs` times `rows` runs of `depth` weights. */
+static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                  const stow_filter_s8 *filter, size_t outputs, size_t rows, size_t depth)
+{
+    const size_t groups = stow_fast_ceil(outputs, set->lanes), lanes = set->lanes, unit = set->unit;
+    stow_fast_begin(to, filter, outputs);
+    to->rows = rows;
+    to->units = stow_fast_ceil(depth, unit);
+    to->group_bytes = rows * to->units * lanes * unit * set->element;
+    uint8_t *weights = stow_fast_take(room, groups * to->group_bytes);
+    int32_t *words = stow_fast_take(room, groups * STOW_FAST_WORDS * lanes * sizeof(int32_t));
+    to->weights = weights;
+    to->words = words;
+    if (weights == NULL) {
+        return;
+    }
+    memset(weights, 0, groups * to->group_bytes);
+    memset(words, 0, groups * STOW_FAST_WORDS * lanes * sizeof(int32_t));
+    for (size_t output = 0; output < outputs; output++) {
+        const size_t group = output / lanes, lane = output % lanes;
+        const int8_t *from = filter->weights + output * filter->weights_step;
+        int32_t sum = 0;
+        for (size_t i = 0; i < rows * depth; i++) {
+            const size_t at = (i / depth * to->units + i % depth / unit) * lanes * unit + lane * unit + i % depth % unit;
+            stow_fast_put_weight(set, weights + group * to->group_bytes, at, from[i]);
+            sum = stow_wrap_add(sum, from[i]);
+        }
+        stow_fast_put_words(set, filter, output, sum, words + group * STOW_FAST_WORDS * lanes, lane);
+    }
+}
+
+static size_t stow_fast_divisor(size_t a, size_t b)
+{
+    while (b != 0) {
+        const size_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* Pack `taps` runs of `channels` weights: for each chunk of a row of outputs, in which channels follow each other and
+ * start over. */
+static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                     const stow_filter_s8 *filter, size_t channels, size_t taps)
+{
+    const size_t lanes = set->lanes, unit = set->unit, wide = lanes * set->vectors;
+    stow_fast_begin(to, filter, channels);
+    to->chunks = channels / stow_fast_divisor(channels, wide);
+    to->units = stow_fast_ceil(taps, unit);
+    to->group_bytes = to->units * wide * unit * set->element;
+    uint8_t *weights = stow_fast_take(room, to->chunks * to->group_bytes);
+    int32_t *words = stow_fast_take(room, to->chunks * set->vectors * STOW_FAST_WORDS * lanes * sizeof(int32_t));
+    to->weights = weights;
+    to->words = words;
+    if (weights == NULL) {
+        return;
+    }
+    memset(weights, 0, to->chunks * to->group_bytes);
+    for (size_t at = 0; at < to->chunks * wide; at++) {
+        const size_t chunk = at / wide, vector = at % wide / lanes, lane = at % lanes;
+        const size_t channel = (chunk * wide + stow_fast_channel(set, vector, lane)) % channels;
+        int32_t sum = 0;
+        for (size_t tap = 0; tap < taps; tap++) {
+            const int8_t value = filter->weights[tap * filter->weights_step + channel];
+            const size_t place = ((tap / unit * set->vectors + vector) * lanes + lane) * unit + tap % unit;
+            stow_fast_put_weight(set, weights + chunk * to->group_bytes, place, value);
+            sum = stow_wrap_add(sum, value);
+        }
+        stow_fast_put_words(set, filter, channel, sum,
+                            words + (chunk * set->vectors + vector) * STOW_FAST_WORDS * lanes, lane);
+    }
+}
+
+/* Prepare one node if there is a kernel for it; return the bytes of lines that it needs. */
+static size_t stow_fast_prepare_node(const stow_fast_set *set, stow_fast_room *room, stow_fast_node *to,
+                                     const stow_call *call)
+{
+    stow_filter_s8 filter;
+    stow_window w;
+    if (call->node->block != STOW_NOTHING_16) {
+        return 0; /* its weights are packed, and lie in the arena only while it runs */
+    }
+    switch (call->node->kind) {
+    case STOW_KIND_CONV_2D_S8:
+        stow_read_window(&w, call->params);
+        if (w.dilation_w != 1 || w.kernel_h > (int32_t)STOW_FAST_TAPS) {
+            return 0;
+        }
+        stow_read_filter_s8(&filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_matrix(set, room, &to->filter, &filter, (size_t)w.out_c, (size_t)w.kernel_h,
+                              (size_t)w.kernel_w * (size_t)w.in_c);
+        return ((size_t)w.kernel_h + 1) * stow_fast_line_bytes(set, stow_fast_conv_line(&w));
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8:
+        stow_read_window(&w, call->params);
+        if (w.in_c != w.out_c || (int64_t)w.kernel_h * w.kernel_w > (int64_t)STOW_FAST_TAPS) {
+            return 0;
+        }
+        stow_read_filter_s8(&filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_depthwise(set, room, &to->filter, &filter, (size_t)w.out_c,
+                                 (size_t)w.kernel_h * (size_t)w.kernel_w);
+        return ((size_t)w.kernel_h + 1) * (size_t)w.stride_w * stow_fast_line_bytes(set, stow_fast_depthwise_phase(&w));
+    case STOW_KIND_FULLY_CONNECTED_S8: {
+        const size_t features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
+        stow_read_filter_s8(&filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_matrix(set, room, &to->filter, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], 1,
+                              features);
+        return stow_fast_line_bytes(set, STOW_FAST_BATCH * features);
+    }
+    default: return 0;
+    }
+}
+
+/* Lay everything out in a block of memory, or measure it. */
+static void stow_fast_lay_out(stow_fast *fast, const stow_context *context, const stow_fast_set *set, uint8_t *base)
+{
+    const stow_plan *plan = context->plan;
+    stow_fast_room room = {base, 0};
+    size_t lines = STOW_FAST_LEAST;
+    (void)stow_fast_take(&room, sizeof *fast);
+    fast->set = set;
+    fast->nodes = stow_fast_take(&room, plan->node_count * sizeof *fast->nodes);
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        const stow_node *node = &plan->nodes[i];
+        const stow_call call = {plan, node, plan->params + node->first_param, context, 0, 0};
+        stow_fast_node none, *to = base == NULL ? &none : &fast->nodes[i];
+        memset(to, 0, sizeof *to);
+        const size_t bytes = stow_fast_prepare_node(set, &room, to, &call);
+        lines = bytes > lines ? bytes : lines;
+    }
+    fast->scratch = stow_fast_take(&room, lines);
+    fast->scratch_bytes = lines;
+    fast->bytes = room.used;
+}
+
+/* Bytes that preparing a bound context takes with the set of this name, at a multiple of 64; 0 when it cannot run. */
+size_t stow_host_prepare_bytes(const stow_context *context, const char *name)
+{
+    const stow_fast_set *set = stow_fast_find(name);
+    stow_fast fast;
+    if (set == NULL) {
+        return 0;
+    }
+    stow_fast_lay_out(&fast, context, set, NULL);
+    return fast.bytes;
+}
+
+/* Prepare in memory of that many bytes; the context uses it from now on. Returns the set's name. */
+const char *stow_host_prepare(stow_context *context, const char *name, void *memory)
+{
+    const stow_fast_set *set = stow_fast_find(name);
+    stow_fast_lay_out(memory, context, set, memory);
+    context->prepared = memory;
+    return set->name;
+}
+
+STOW_API int stow_run_prepared(const stow_call *call, uint32_t node)
+{
+    const stow_fast *fast = call->context->prepared;
+    if (fast == NULL) {
+        return 0;
+    }
+    const stow_fast_filter *filter = &fast->nodes[node].filter;
+    if (call->node->kind == STOW_KIND_ADD_S8) {
+        return stow_fast_add(fast, call);
+    }
+    if (filter->weights == NULL) {
+        return 0;
+    }
+    switch (call->node->kind) {
+    case STOW_KIND_CONV_2D_S8: return stow_fast_conv(fast, call, filter);
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8: return stow_fast_depthwise(fast, call, filter);
+    default: return stow_fast_dense(fast, call, filter);
+    }
+}

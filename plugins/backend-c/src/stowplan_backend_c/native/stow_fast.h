@@ -1,0 +1,122 @@
+/* Kernels of the host library alone: convolution, depthwise and fully connected in int8, written for one processor.
+ *
+ * They need what a small device has no room for: weights packed a second time, and lines of the input brought into a
+ * form of their own. Both lie in memory that is prepared when a plan is bound. The bytes that come out are those of the
+ * portable kernels, and a node for which there is nothing here runs on those.
+ *
+ * In this form, elements of an input line are `element` bytes each and larger by `bias` than they were; a matrix is
+ * groups of `lanes` outputs, each [row of the kernel][unit of elements][lane][element of the unit].
+ */
+#ifndef STOW_FAST_H
+#define STOW_FAST_H
+
+#include "stow_internal.h"
+#include "stow_set.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define STOW_WITH_X86 1
+#else
+#define STOW_WITH_X86 0
+#endif
+
+#define STOW_FAST_SLACK 128u  /* bytes that a set may read behind a line */
+#define STOW_FAST_TAPS 64u    /* of a depthwise kernel, at most; and rows of any kernel */
+#define STOW_FAST_VECTORS 4u  /* of sums, in a chunk of a depthwise row, at most */
+#define STOW_FAST_ALIGNMENT 64u
+#define STOW_FAST_LEAST 16384u /* bytes of lines: many small rows are then multiplied at once, in the nearest cache */
+
+/* For each group or vector of lanes, six words for each lane: what a sum begins with, and how it becomes an output. */
+enum stow_fast_words {
+    STOW_FAST_BIAS,
+    STOW_FAST_MULTIPLIER,
+    STOW_FAST_LEFT,  /* shift before the product */
+    STOW_FAST_RIGHT, /* shift after it, and what rounding that needs: */
+    STOW_FAST_MASK,  /* the bits that are shifted out, */
+    STOW_FAST_HALF,  /* and half of their range */
+    STOW_FAST_WORDS
+};
+
+typedef struct stow_fast_filter {
+    const uint8_t *weights;
+    const int32_t *words;
+    size_t outputs;
+    size_t rows;        /* of the kernel */
+    size_t units;       /* in one of them; or of taps in a depthwise kernel */
+    size_t group_bytes; /* of weights */
+    size_t chunks;      /* depthwise: after so many the channels start over */
+    int32_t zero_point;
+    int32_t minimum;
+    int32_t maximum;
+} stow_fast_filter;
+
+/* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step. */
+typedef struct stow_fast_matrix {
+    const stow_fast_filter *filter;
+    const uint8_t *const *lines;
+    size_t x_step;
+    size_t pixels;
+    int8_t *out;
+    size_t out_step;
+} stow_fast_matrix;
+
+typedef struct stow_fast_set {
+    const char *name;
+    size_t lanes;
+    size_t unit;
+    size_t element;
+    int32_t bias;
+    size_t vectors; /* of sums, in a chunk of a depthwise row */
+    /* Bring `count` runs of `size` elements, from_step apart, into a line, one after another; writes nothing else. */
+    void (*bring)(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step);
+    void (*matrix)(const stow_fast_matrix *op);
+    /* `size` outputs in a row; tap t of output i is element i of lines[t]. */
+    void (*depthwise)(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out, size_t size);
+    /* As add_s8 of a kernel set. */
+    void (*add)(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
+} stow_fast_set;
+
+/* A node that runs here; `filter.weights` is NULL where it does not. */
+typedef struct stow_fast_node {
+    stow_fast_filter filter;
+} stow_fast_node;
+
+typedef struct stow_fast {
+    const stow_fast_set *set;
+    stow_fast_node *nodes;
+    uint8_t *scratch; /* lines of the node that runs */
+    size_t scratch_bytes;
+    size_t bytes; /* of all that was prepared */
+} stow_fast;
+
+/* The set of this name, or for "" the best one, if this processor can run it; else NULL. */
+const stow_fast_set *stow_fast_find(const char *name);
+#if STOW_WITH_X86
+extern const stow_fast_set stow_fast_avx2, stow_fast_avx512;
+#endif
+
+/* Bytes that a line of `elements` takes, with slack. */
+static inline size_t stow_fast_line_bytes(const stow_fast_set *set, size_t elements)
+{
+    return (elements * set->element + STOW_FAST_SLACK + STOW_FAST_ALIGNMENT - 1) / STOW_FAST_ALIGNMENT *
+           STOW_FAST_ALIGNMENT;
+}
+
+/* Channel of a chunk in lane `lane` of vector `vector`: what interleaving within 128 bits gives. */
+static inline size_t stow_fast_channel(const stow_fast_set *set, size_t vector, size_t lane)
+{
+    return lane / 4 * 4 * set->vectors + vector * 4 + lane % 4;
+}
+
+/* How wide the lines of a convolution are, in elements; of a depthwise one, each of its stride_w phases. */
+size_t stow_fast_conv_line(const stow_window *window);
+size_t stow_fast_depthwise_phase(const stow_window *window);
+
+int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
+int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
+int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
+int stow_fast_add(const stow_fast *fast, const stow_call *call);
+
+/* How many vectors of `features` elements are multiplied at once. */
+#define STOW_FAST_BATCH 64u
+
+#endif

@@ -1,0 +1,241 @@
+/* The host's inner loops for AVX-512 with VNNI: sixteen sums at once, four products of bytes in each.
+ *
+ * The instruction multiplies unsigned bytes by signed ones: elements of lines have their sign bit flipped, so are larger
+ * by 128, and sums begin with what takes that back.
+ */
+#include "stow_fast.h"
+
+#if STOW_WITH_X86
+#include <immintrin.h>
+
+#define STOW_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define STOW_512_INLINE STOW_512 static inline __attribute__((always_inline))
+#define STOW_512_LANES 16u
+
+STOW_512_INLINE __m512i stow_512_load(const void *from)
+{
+    return _mm512_loadu_si512(from);
+}
+
+/* h / 2^right, rounded to nearest, halves away from zero; see stow_rounding_shift_31. */
+STOW_512_INLINE __m512i stow_512_round(__m512i h, __m512i right, __m512i mask, __m512i half)
+{
+    const __m512i rest = _mm512_and_si512(h, mask);
+    const __m512i limit = _mm512_sub_epi32(half, _mm512_srai_epi32(h, 31));
+    const __m512i shifted = _mm512_srav_epi32(h, right);
+    return _mm512_mask_add_epi32(shifted, _mm512_cmpgt_epi32_mask(rest, limit), shifted, _mm512_set1_epi32(1));
+}
+
+/* The upper half of twice the product, rounded; see stow_high_product. */
+STOW_512_INLINE __m512i stow_512_high_product(__m512i a, __m512i b)
+{
+    const __m512i half = _mm512_set1_epi64(INT64_C(1) << 30);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(a, b), half);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32)), half);
+    return _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+}
+
+/* How sixteen sums become outputs, still as 32 bits each. */
+STOW_512_INLINE __m512i stow_512_output(const stow_fast_filter *filter, const int32_t *words, __m512i sum)
+{
+    const __m512i left = stow_512_load(words + STOW_FAST_LEFT * STOW_512_LANES);
+    const __m512i wide = _mm512_sllv_epi32(sum, left);
+    const __m512i high = stow_512_high_product(wide, stow_512_load(words + STOW_FAST_MULTIPLIER * STOW_512_LANES));
+    const __m512i value = stow_512_round(high, stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES),
+                                         stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES),
+                                         stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES));
+    const __m512i moved = _mm512_add_epi32(value, _mm512_set1_epi32(filter->zero_point));
+    return _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(filter->minimum)),
+                            _mm512_set1_epi32(filter->maximum));
+}
+
+STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step)
+{
+    const __m512i sign = _mm512_set1_epi8(-128);
+    const __mmask64 rest = (UINT64_C(1) << (size & 63)) - 1u;
+    for (size_t i = 0; i < count; i++, from += from_step, to += size) {
+        size_t done = 0;
+        for (; done + 64 <= size; done += 64) {
+            _mm512_storeu_si512(to + done, _mm512_xor_si512(stow_512_load(from + done), sign));
+        }
+        if (rest != 0) {
+            const __m512i bytes = _mm512_maskz_loadu_epi8(rest, from + done);
+            _mm512_mask_storeu_epi8(to + done, rest, _mm512_xor_si512(bytes, sign));
+        }
+    }
+}
+
+/* Groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so that
+ * all sums are in registers. */
+STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                    const size_t pixels)
+{
+    const stow_fast_filter *filter = op->filter;
+    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
+    const uint8_t *w = filter->weights + group * filter->group_bytes;
+    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES, step = op->x_step;
+    __m512i sums[8][8];
+#pragma GCC unroll 8
+    for (size_t g = 0; g < groups; g++) {
+#pragma GCC unroll 8
+        for (size_t p = 0; p < pixels; p++) {
+            sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+        }
+    }
+    for (size_t row = 0; row < filter->rows; row++) {
+        const uint8_t *x = op->lines[row] + pixel * step;
+        for (size_t unit = 0; unit < filter->units; unit++, x += 4, w += 64) {
+            __m512i weights[8];
+#pragma GCC unroll 8
+            for (size_t g = 0; g < groups; g++) {
+                weights[g] = stow_512_load(w + g * filter->group_bytes);
+            }
+#pragma GCC unroll 8
+            for (size_t p = 0; p < pixels; p++) {
+                int32_t four;
+                memcpy(&four, x + p * step, sizeof four);
+                const __m512i spread = _mm512_set1_epi32(four);
+#pragma GCC unroll 8
+                for (size_t g = 0; g < groups; g++) {
+                    sums[g][p] = _mm512_dpbusd_epi32(sums[g][p], spread, weights[g]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (size_t g = 0; g < groups; g++) {
+        const size_t first = (group + g) * STOW_512_LANES, left = filter->outputs - first;
+        const __mmask16 kept = left >= STOW_512_LANES ? 0xFFFF : (__mmask16)((1u << left) - 1u);
+#pragma GCC unroll 8
+        for (size_t p = 0; p < pixels; p++) {
+            const __m512i value = stow_512_output(filter, words + g * words_step, sums[g][p]);
+            _mm_mask_storeu_epi8(op->out + (pixel + p) * op->out_step + first, kept, _mm512_cvtepi32_epi8(value));
+        }
+    }
+}
+
+/* All pixels for some groups: their weights then stay in the nearest cache. */
+#define STOW_512_COLUMN(groups, most)                                                                                  \
+    STOW_512 static void stow_512_column_##groups(const stow_fast_matrix *op, size_t group)                            \
+    {                                                                                                                  \
+        size_t pixel = 0;                                                                                              \
+        for (; pixel + (most) <= op->pixels; pixel += (most)) {                                                        \
+            stow_512_block(op, group, pixel, groups, most);                                                            \
+        }                                                                                                              \
+        for (; (most) > 4 && pixel + 4 <= op->pixels; pixel += 4) {                                                    \
+            stow_512_block(op, group, pixel, groups, (most) < 4 ? 1 : 4);                                              \
+        }                                                                                                              \
+        for (; (most) > 2 && pixel + 2 <= op->pixels; pixel += 2) {                                                    \
+            stow_512_block(op, group, pixel, groups, (most) < 2 ? 1 : 2);                                              \
+        }                                                                                                              \
+        for (; pixel < op->pixels; pixel++) {                                                                          \
+            stow_512_block(op, group, pixel, groups, 1);                                                               \
+        }                                                                                                              \
+    }
+
+STOW_512_COLUMN(1, 8)
+STOW_512_COLUMN(2, 8)
+STOW_512_COLUMN(4, 4)
+STOW_512_COLUMN(8, 1)
+
+static void stow_512_matrix(const stow_fast_matrix *op)
+{
+    const size_t groups = (op->filter->outputs + STOW_512_LANES - 1) / STOW_512_LANES;
+    size_t group = 0;
+    for (; op->pixels == 1 && group + 8 <= groups; group += 8) {
+        stow_512_column_8(op, group);
+    }
+    for (; group + 4 <= groups; group += 4) {
+        stow_512_column_4(op, group);
+    }
+    for (; group + 2 <= groups; group += 2) {
+        stow_512_column_2(op, group);
+    }
+    for (; group < groups; group++) {
+        stow_512_column_1(op, group);
+    }
+}
+
+/* Four taps of 64 channels, interleaved so that each lane has the four bytes of one channel. */
+STOW_512_INLINE void stow_512_taps(__m512i *sums, const uint8_t *const *lines, size_t at, const uint8_t *w)
+{
+    const __m512i a = stow_512_load(lines[0] + at), b = stow_512_load(lines[1] + at);
+    const __m512i c = stow_512_load(lines[2] + at), d = stow_512_load(lines[3] + at);
+    const __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b);
+    const __m512i cd_low = _mm512_unpacklo_epi8(c, d), cd_high = _mm512_unpackhi_epi8(c, d);
+    sums[0] = _mm512_dpbusd_epi32(sums[0], _mm512_unpacklo_epi16(ab_low, cd_low), stow_512_load(w));
+    sums[1] = _mm512_dpbusd_epi32(sums[1], _mm512_unpackhi_epi16(ab_low, cd_low), stow_512_load(w + 64));
+    sums[2] = _mm512_dpbusd_epi32(sums[2], _mm512_unpacklo_epi16(ab_high, cd_high), stow_512_load(w + 128));
+    sums[3] = _mm512_dpbusd_epi32(sums[3], _mm512_unpackhi_epi16(ab_high, cd_high), stow_512_load(w + 192));
+}
+
+STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
+                                        size_t size)
+{
+    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
+    size_t chunk = 0;
+    for (size_t at = 0; at < size; at += 64, chunk = chunk + 1 == filter->chunks ? 0 : chunk + 1) {
+        const uint8_t *w = filter->weights + chunk * filter->group_bytes;
+        const int32_t *words = filter->words + chunk * 4 * words_step;
+        __m512i sums[4];
+#pragma GCC unroll 4
+        for (size_t v = 0; v < 4; v++) {
+            sums[v] = stow_512_load(words + v * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+        }
+        for (size_t unit = 0; unit < filter->units; unit++, w += 256) {
+            stow_512_taps(sums, lines + 4 * unit, at, w);
+        }
+#pragma GCC unroll 4
+        for (size_t v = 0; v < 4; v++) {
+            sums[v] = stow_512_output(filter, words + v * words_step, sums[v]);
+        }
+        /* Within 128 bits, packing puts back in order what interleaving took out of it. */
+        const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3]));
+        const __mmask64 kept = size - at >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << (size - at)) - 1u;
+        _mm512_mask_storeu_epi8(out + at, kept, bytes);
+    }
+}
+
+/* One operand on the common scale; first are its zero point, multiplier and shift. */
+STOW_512_INLINE __m512i stow_512_scaled(__m512i value, int32_t multiplier, int32_t shift)
+{
+    const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
+    const uint32_t mask = (UINT32_C(1) << right) - 1u;
+    const __m512i wide = _mm512_sllv_epi32(value, _mm512_set1_epi32((int32_t)left));
+    const __m512i high = stow_512_high_product(wide, _mm512_set1_epi32(multiplier));
+    return stow_512_round(high, _mm512_set1_epi32((int32_t)right), _mm512_set1_epi32(stow_wrap(mask)),
+                          _mm512_set1_epi32(stow_wrap(mask >> 1)));
+}
+
+STOW_512 static void stow_512_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
+{
+    for (size_t i = 0; i < size; i += 16) {
+        const __mmask16 kept = size - i >= 16 ? 0xFFFF : (__mmask16)((1u << (size - i)) - 1u);
+        __m512i x = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, a + i));
+        __m512i y = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, b + i));
+        x = _mm512_slli_epi32(_mm512_sub_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT])), 20);
+        y = _mm512_slli_epi32(_mm512_sub_epi32(y, _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT])), 20);
+        x = stow_512_scaled(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
+        y = stow_512_scaled(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
+        x = stow_512_scaled(_mm512_add_epi32(x, y), params[STOW_ADD_S8_OUTPUT_MULTIPLIER],
+                            params[STOW_ADD_S8_OUTPUT_SHIFT]);
+        x = _mm512_add_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_ZERO_POINT]));
+        x = _mm512_max_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
+        x = _mm512_min_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MAX]));
+        _mm_mask_storeu_epi8(out + i, kept, _mm512_cvtepi32_epi8(x));
+    }
+}
+
+const stow_fast_set stow_fast_avx512 = {
+    .name = "avx512",
+    .lanes = STOW_512_LANES,
+    .unit = 4,
+    .element = 1,
+    .bias = 128,
+    .vectors = 4,
+    .bring = stow_512_bring,
+    .matrix = stow_512_matrix,
+    .depthwise = stow_512_depthwise,
+    .add = stow_512_add,
+};
+#endif

@@ -1,0 +1,72 @@
+/* Matrix products in tiles: what convolution and fully connected kernels do around a set's mm_s8. */
+#ifndef STOW_MM_H
+#define STOW_MM_H
+
+#include <string.h>
+
+#include "stow_set.h"
+
+/* Whether all rows lie in memory one after another. */
+static inline int stow_rows_are_together(const stow_rows *rows)
+{
+    return rows->offsets == NULL && rows->height >= rows->rows && (rows->rows == 1 || rows->stride == rows->row_bytes);
+}
+
+/* What a kernel keeps on its stack for the tiles it runs. */
+typedef struct stow_mm_room {
+    _Alignas(16) int8_t patch[STOW_MM_PIXELS * STOW_MM_PATCH];
+    uint32_t sums[STOW_MM_PIXELS * STOW_MM_OUTPUTS];
+} stow_mm_room;
+
+/* Where the vectors of a tile come from. `fetch` points mm->x at elements [start, start + mm->depth) of mm->pixels
+ * vectors, the first of which is `number`: where they lie or, brought together, in a patch. */
+typedef struct stow_mm_source {
+    void (*fetch)(const struct stow_mm_source *source, stow_mm_s8 *mm, size_t start);
+    const void *kernel;
+    size_t number;
+    size_t depth; /* elements of a vector, padding included */
+    size_t part;  /* elements to fetch at once */
+    stow_mm_room *room;
+} stow_mm_source;
+
+/* Outputs [from, from + outputs) of up to a set's number of vectors, to mm->out. */
+static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm, size_t from, size_t outputs)
+{
+    const stow_set *set = stow_kernel_set();
+    const size_t most = source->depth <= source->part ? outputs : STOW_MM_OUTPUTS;
+    const size_t step = mm->filter->weights_step;
+    const size_t parts = (source->depth + source->part - 1) / source->part;
+    const size_t part = ((source->depth + parts - 1) / parts + 15u) & ~(size_t)15; /* of about the same size */
+    int8_t *out = mm->out;
+    mm->sums = source->room->sums;
+    for (size_t done = 0; done < outputs; done += most) {
+        mm->first = from + done;
+        mm->outputs = outputs - done < most ? outputs - done : most;
+        mm->out = out + done;
+        for (size_t start = 0; start < source->depth; start += part) {
+            const size_t left = source->depth - start;
+            mm->depth = left < part ? left : part;
+            mm->w = mm->filter->weights + mm->first * step + start;
+            mm->begins = start == 0;
+            mm->ends = mm->depth == left;
+            source->fetch(source, mm, start);
+            set->mm_s8(mm);
+        }
+    }
+}
+
+/* All outputs of `count` vectors, the first of which is vector `number` of the source. */
+static inline void stow_mm_run_s8(stow_mm_source *source, const stow_filter_s8 *filter, size_t number, size_t count,
+                                  size_t outputs, int8_t *out)
+{
+    const size_t most = stow_kernel_set()->pixels;
+    stow_mm_s8 mm = {.filter = filter, .out_step = outputs};
+    for (size_t done = 0; done < count; done += mm.pixels) {
+        mm.pixels = count - done < most ? count - done : most;
+        mm.out = out + done * outputs;
+        source->number = number + done;
+        stow_mm_tile_s8(source, &mm, 0, outputs);
+    }
+}
+
+#endif

@@ -1,0 +1,460 @@
+/* The kernel set of Cortex-M4, M7 and M33: two products of 16 bits in one instruction.
+ *
+ * Four bytes become two pairs of 16 bits in two instructions (elements 0 and 2, elements 1 and 3), weights and inputs
+ * alike, so that nothing needs to be reordered. Words are only read from multiples of 4: what lies otherwise, and
+ * sums that are not proven to be bounded, is left to the portable set.
+ */
+#include "stow_set.h"
+
+#if STOW_WITH_SET_DSP
+#include <arm_acle.h>
+
+/* Elements 0 and 2 of four bytes; elements 1 and 3. */
+static inline uint32_t stow_dsp_even(uint32_t bytes)
+{
+    uint32_t pair;
+    __asm("sxtb16 %0, %1" : "=r"(pair) : "r"(bytes));
+    return pair;
+}
+
+static inline uint32_t stow_dsp_odd(uint32_t bytes)
+{
+    uint32_t pair;
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(pair) : "r"(bytes));
+    return pair;
+}
+
+/* Both products of two pairs, added to a sum. */
+static inline uint32_t stow_dsp_two(uint32_t a, uint32_t b, uint32_t sum)
+{
+    __asm("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+/* The low halves of two pairs; the high ones. */
+static inline uint32_t stow_dsp_low(uint32_t a, uint32_t b)
+{
+    uint32_t pair;
+    __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(a), "r"(b));
+    return pair;
+}
+
+static inline uint32_t stow_dsp_high(uint32_t a, uint32_t b)
+{
+    uint32_t pair;
+    __asm("pkhtb %0, %2, %1, asr #16" : "=r"(pair) : "r"(a), "r"(b));
+    return pair;
+}
+
+/* The upper half of 2 * a * b, rounded; 2 * a must fit. */
+static inline int32_t stow_dsp_high_product(uint32_t a, int32_t b)
+{
+    int32_t high;
+    __asm("smmulr %0, %1, %2" : "=r"(high) : "r"(2 * a), "r"(b));
+    return high;
+}
+
+static inline int stow_dsp_is_aligned(const void *data, size_t step)
+{
+    return (((uintptr_t)data | step) & 3u) == 0;
+}
+
+/* What all outputs have in common on their way from sum to byte, where sums are bounded. */
+typedef struct stow_dsp_range {
+    int32_t offset; /* twice the zero point, and a half for rounding */
+    int32_t minimum;
+    int32_t maximum;
+    int narrow; /* the range is not all of int8 */
+} stow_dsp_range;
+
+static inline stow_dsp_range stow_dsp_range_of(const stow_filter_s8 *filter)
+{
+    const stow_dsp_range range = {2 * filter->zero_point + 1, filter->minimum, filter->maximum,
+                                  filter->minimum > INT8_MIN || filter->maximum < INT8_MAX};
+    return range;
+}
+
+/* Rounded twice like stow_scale, halves of the second away from zero. `bits` is the right shift less one in its low
+ * byte, which is all that the processor looks at. */
+static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multiplier, int32_t bits, uint32_t sum)
+{
+    int32_t value = stow_dsp_high_product(sum, multiplier);
+    value += value >> 31;
+    __asm("asr %0, %1" : "+r"(value) : "r"(bits));
+    value += range->offset;
+    __asm("ssat %0, #8, %0, asr #1" : "+r"(value));
+    return range->narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
+}
+
+/* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
+static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t pixels)
+{
+    const uint32_t *words = (const uint32_t *)(const void *)x;
+    const uint32_t *end = words + depth / 4;
+    while (words != end) {
+        const uint32_t bytes = *words++;
+        to[0] = stow_dsp_even(bytes);
+        to[pixels] = stow_dsp_odd(bytes);
+        to += 2 * pixels;
+    }
+}
+
+/* One step of the products below: two pairs of two vectors, or of one, with those of two outputs. */
+#define STOW_DSP_TWO_PIXELS                                                                                            \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsmlad %[b0], %[t], %[q], %[b0]\n\t"                        \
+    "sxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\tsmlad %[b1], %[t], %[q], %[b1]\n\t"                        \
+    "ldrd %[p], %[q], [%[x]], #8\n\tsxtb16 %[u], %[u], ror #8\n\tsxtb16 %[v], %[v], ror #8\n\t"                        \
+    "smlad %[a0], %[u], %[p], %[a0]\n\tsmlad %[b0], %[u], %[q], %[b0]\n\t"                                            \
+    "smlad %[a1], %[v], %[p], %[a1]\n\tsmlad %[b1], %[v], %[q], %[b1]\n\t"
+#define STOW_DSP_ONE_PIXEL                                                                                             \
+    "ldr %[u], [%[w0]], #4\n\tldr %[v], [%[w1]], #4\n\tldrd %[p], %[q], [%[x]], #8\n\t"                                 \
+    "sxtb16 %[t], %[u]\n\tsmlad %[a0], %[t], %[p], %[a0]\n\tsxtb16 %[u], %[u], ror #8\n\t"                            \
+    "smlad %[a0], %[u], %[q], %[a0]\n\tsxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\t"                       \
+    "sxtb16 %[v], %[v], ror #8\n\tsmlad %[a1], %[v], %[q], %[a1]\n\t"
+/* Steps until w0 is `end`: one, if their number is odd, then two at a time. */
+#define STOW_DSP_LOOP(step)                                                                                            \
+    "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step                                                \
+    "cmp %[w0], %[end]\n\tbeq 2f\n1:\n\t" step step "cmp %[w0], %[end]\n\tbne 1b\n2:"
+
+/* The sums of up to STOW_MM_OUTPUTS outputs: where they begin, where they are kept. */
+typedef struct stow_dsp_sums {
+    const uint32_t *first; /* of the first vector */
+    const uint32_t *second;
+    uint32_t *kept;
+    size_t count;
+} stow_dsp_sums;
+
+/* Products of two vectors and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_squares(const stow_dsp_sums *sums, const uint32_t *vectors,
+                                                       const int8_t *weights, size_t step, size_t depth)
+{
+    const uint32_t *first = sums->first, *second = sums->second;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vectors;
+        uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_TWO_PIXELS)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [b0] "+r"(b0), [b1] "+r"(b1), [x] "+r"(x), [w0] "+r"(w0),
+                         [w1] "+r"(w1), [p] "=&r"(p), [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1, kept[STOW_MM_OUTPUTS] = b0, kept[STOW_MM_OUTPUTS + 1] = b1;
+        first += 2, second += 2, kept += 2;
+        weights += 2 * step;
+    }
+}
+
+/* Products of one vector and the weights of two outputs at a time. */
+static __attribute__((noinline)) void stow_dsp_lines(const stow_dsp_sums *sums, const uint32_t *vector,
+                                                     const int8_t *weights, size_t step, size_t depth)
+{
+    const uint32_t *first = sums->first;
+    uint32_t *kept = sums->kept;
+    const uint32_t *const last = kept + (sums->count & ~(size_t)1);
+    while (kept != last) {
+        const int8_t *w0 = weights, *w1 = weights + step;
+        const int8_t *const end = w0 + depth;
+        const uint32_t *x = vector;
+        uint32_t a0 = first[0], a1 = first[1], p, q, t, u, v;
+        __asm volatile(STOW_DSP_LOOP(STOW_DSP_ONE_PIXEL)
+                       : [a0] "+r"(a0), [a1] "+r"(a1), [x] "+r"(x), [w0] "+r"(w0), [w1] "+r"(w1), [p] "=&r"(p),
+                         [q] "=&r"(q), [t] "=&r"(t), [u] "=&r"(u), [v] "=&r"(v)
+                       : [end] "r"(end)
+                       : "cc", "memory");
+        kept[0] = a0, kept[1] = a1;
+        first += 2, kept += 2;
+        weights += 2 * step;
+    }
+}
+
+/* The last of an odd number of outputs. */
+static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_mm_s8 *mm, const int8_t *weights)
+{
+    const size_t last = sums->count - 1;
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        uint32_t sum = pixel == 0 ? sums->first[last] : sums->second[last];
+        const int8_t *x = mm->x + pixel * mm->x_step, *w = weights + last * mm->filter->weights_step;
+        for (size_t i = 0; i < mm->depth; i++) {
+            sum += (uint32_t)(x[i] * w[i]);
+        }
+        sums->kept[pixel * STOW_MM_OUTPUTS + last] = sum;
+    }
+}
+
+/* The bytes of outputs [first, first + count), one vector's or two's. */
+static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+{
+    const stow_filter_s8 *filter = mm->filter;
+    const stow_dsp_range range = stow_dsp_range_of(filter);
+    const size_t step = filter->step;
+    const int32_t *multiplier = filter->multiplier + (mm->first + first) * step;
+    const int32_t *shift = filter->shift + (mm->first + first) * step;
+    const uint32_t *sums = mm->sums;
+    int8_t *out = mm->out + first, *const last = out + count;
+    if (mm->pixels == 1) {
+        for (; out != last; multiplier += step, shift += step) {
+            *out++ = (int8_t)stow_dsp_output(&range, *multiplier, ~*shift, *sums++);
+        }
+        return;
+    }
+    for (int8_t *second = out + mm->out_step; out != last; multiplier += step, shift += step, sums++) {
+        const int32_t factor = *multiplier, bits = ~*shift;
+        const int32_t a = stow_dsp_output(&range, factor, bits, sums[0]);
+        const int32_t b = stow_dsp_output(&range, factor, bits, sums[STOW_MM_OUTPUTS]);
+        *out++ = (int8_t)a;
+        *second++ = (int8_t)b;
+    }
+}
+
+STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
+{
+    uint32_t x[STOW_MM_PIXELS * STOW_MM_PATCH / 2];
+    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
+        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
+        stow_mm_portable_s8(mm);
+        return;
+    }
+    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
+    }
+    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
+    const size_t step = mm->filter->weights_step;
+    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
+    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
+        const size_t left = mm->outputs - first;
+        stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
+                              left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS};
+        const int8_t *w = mm->w + first * step;
+        if (mm->begins) {
+            sums.first = bias == NULL ? zeros : bias + mm->first + first;
+            sums.second = sums.first;
+        }
+        (mm->pixels > 1 ? stow_dsp_squares : stow_dsp_lines)(&sums, x, w, step, mm->depth);
+        if ((sums.count & 1u) != 0) {
+            stow_dsp_rest(&sums, mm, w);
+        }
+        if (mm->ends) {
+            stow_dsp_end(mm, first, sums.count);
+        }
+    }
+}
+
+/* A kernel of 3x3 for four channels: of each channel the pairs (0,0)(1,0), (0,1)(1,1), (0,2)(1,2), (2,0)(2,1), and
+ * (2,2); and how their sums become outputs. */
+typedef struct stow_dsp_kernel {
+    uint32_t words[20];
+    uint32_t bias[4];
+    struct {
+        int32_t multiplier;
+        int32_t bits;
+    } scales[4];
+} stow_dsp_kernel;
+
+static inline uint32_t stow_dsp_at(const int8_t *x)
+{
+    return *(const uint32_t *)(const void *)x;
+}
+
+static inline void stow_dsp_pairs(uint32_t a, uint32_t b, uint32_t *to)
+{
+    const uint32_t a_even = stow_dsp_even(a), b_even = stow_dsp_even(b);
+    const uint32_t a_odd = stow_dsp_odd(a), b_odd = stow_dsp_odd(b);
+    to[0] = stow_dsp_low(a_even, b_even);
+    to[1] = stow_dsp_low(a_odd, b_odd);
+    to[2] = stow_dsp_high(a_even, b_even);
+    to[3] = stow_dsp_high(a_odd, b_odd);
+}
+
+static void stow_dsp_prepare(const stow_filter_s8 *filter, size_t channel, stow_dsp_kernel *kernel)
+{
+    const size_t step = filter->weights_step, row = 3 * step;
+    const int8_t *w = filter->weights + channel;
+    stow_dsp_pairs(stow_dsp_at(w), stow_dsp_at(w + row), kernel->words);
+    stow_dsp_pairs(stow_dsp_at(w + step), stow_dsp_at(w + row + step), kernel->words + 4);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * step), stow_dsp_at(w + row + 2 * step), kernel->words + 8);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row), stow_dsp_at(w + 2 * row + step), kernel->words + 12);
+    stow_dsp_pairs(stow_dsp_at(w + 2 * row + 2 * step), 0, kernel->words + 16);
+    for (size_t i = 0; i < 4; i++) {
+        kernel->bias[i] = stow_first_sum(filter, channel + i);
+        kernel->scales[i].multiplier = filter->multiplier[(channel + i) * filter->step];
+        kernel->scales[i].bits = ~filter->shift[(channel + i) * filter->step];
+    }
+}
+
+/* Two taps of four channels, added to their sums. */
+static inline __attribute__((always_inline)) void stow_dsp_tap_pair(uint32_t a, uint32_t b, const uint32_t *w,
+                                                                    uint32_t *s0, uint32_t *s1, uint32_t *s2,
+                                                                    uint32_t *s3)
+{
+    uint32_t e, f, t;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[f], %[b]\n\tpkhbt %[t], %[e], %[f], lsl #16\n\t"
+          "pkhtb %[e], %[f], %[e], asr #16\n\tldr %[f], [%[w]]\n\tsmlad %[s0], %[t], %[f], %[s0]\n\t"
+          "ldr %[f], [%[w], #8]\n\tsmlad %[s2], %[e], %[f], %[s2]\n\t"
+          "sxtb16 %[a], %[a], ror #8\n\tsxtb16 %[b], %[b], ror #8\n\tpkhbt %[t], %[a], %[b], lsl #16\n\t"
+          "pkhtb %[a], %[b], %[a], asr #16\n\tldr %[f], [%[w], #4]\n\tsmlad %[s1], %[t], %[f], %[s1]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlad %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [b] "+r"(b), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e),
+            [f] "=&r"(f), [t] "=&r"(t)
+          : [w] "r"(w)
+          : "memory");
+}
+
+/* One tap. */
+static inline __attribute__((always_inline)) void stow_dsp_tap(uint32_t a, const uint32_t *w, uint32_t *s0,
+                                                               uint32_t *s1, uint32_t *s2, uint32_t *s3)
+{
+    uint32_t e, f;
+    __asm("sxtb16 %[e], %[a]\n\tsxtb16 %[a], %[a], ror #8\n\t"
+          "ldr %[f], [%[w]]\n\tsmlabb %[s0], %[e], %[f], %[s0]\n\tldr %[f], [%[w], #4]\n\t"
+          "smlabb %[s1], %[a], %[f], %[s1]\n\tldr %[f], [%[w], #8]\n\tsmlatb %[s2], %[e], %[f], %[s2]\n\t"
+          "ldr %[f], [%[w], #12]\n\tsmlatb %[s3], %[a], %[f], %[s3]"
+          : [a] "+r"(a), [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [e] "=&r"(e), [f] "=&r"(f)
+          : [w] "r"(w)
+          : "memory");
+}
+
+/* Where four channels of a run of pixels come from and go to. */
+typedef struct stow_dsp_run {
+    const int8_t *rows[3]; /* what lies under the first column of the kernel at the first pixel */
+    size_t column;         /* bytes from one column to the next */
+    size_t pixel;          /* bytes from one pixel to the next */
+    size_t count;
+    int8_t *out;
+    size_t out_pixel;
+} stow_dsp_run;
+
+static __attribute__((noinline)) void stow_dsp_pixels(const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                                                      const stow_dsp_run *run)
+{
+    const size_t column = run->column;
+    const int8_t *x0 = run->rows[0], *x1 = run->rows[1], *x2 = run->rows[2];
+    const uint32_t *w = kernel->words;
+    int8_t *out = run->out;
+    for (size_t left = run->count; left > 0; left--) {
+        uint32_t s0 = kernel->bias[0], s1 = kernel->bias[1], s2 = kernel->bias[2], s3 = kernel->bias[3];
+        stow_dsp_tap_pair(stow_dsp_at(x0), stow_dsp_at(x1), w, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + column), stow_dsp_at(x1 + column), w + 4, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x0 + 2 * column), stow_dsp_at(x1 + 2 * column), w + 8, &s0, &s1, &s2, &s3);
+        stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + column), w + 12, &s0, &s1, &s2, &s3);
+        stow_dsp_tap(stow_dsp_at(x2 + 2 * column), w + 16, &s0, &s1, &s2, &s3);
+        x0 += run->pixel, x1 += run->pixel, x2 += run->pixel;
+        const int32_t v0 = stow_dsp_output(range, kernel->scales[0].multiplier, kernel->scales[0].bits, s0);
+        const int32_t v1 = stow_dsp_output(range, kernel->scales[1].multiplier, kernel->scales[1].bits, s1);
+        const int32_t v2 = stow_dsp_output(range, kernel->scales[2].multiplier, kernel->scales[2].bits, s2);
+        const int32_t v3 = stow_dsp_output(range, kernel->scales[3].multiplier, kernel->scales[3].bits, s3);
+        out[0] = (int8_t)v0, out[1] = (int8_t)v1, out[2] = (int8_t)v2, out[3] = (int8_t)v3;
+        out += run->out_pixel;
+    }
+}
+
+static int stow_dsp_suits(const stow_depthwise_s8 *op)
+{
+    const stow_window *w = &op->window;
+    return op->filter.bounded && w->kernel_h == 3 && w->kernel_w == 3 && w->dilation_h == 1 && w->dilation_w == 1 &&
+           w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0;
+}
+
+/* Columns whose taps all lie inside the input. */
+static stow_taps stow_dsp_interior(const stow_window *w)
+{
+    stow_taps columns = {stow_ceil_divide(w->pad_left, w->stride_w), (w->in_w - 3 + w->pad_left) / w->stride_w + 1};
+    columns.last = columns.last < w->out_w ? columns.last : w->out_w;
+    columns.first = columns.first < columns.last ? columns.first : columns.last;
+    return columns;
+}
+
+/* A pixel at the border: what lies under its kernel is brought together, the zero point where nothing does, and the
+ * kernel is the same for all. rows[i] is where the four channels begin in that row, NULL outside the input. */
+static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *range, const stow_dsp_kernel *kernel,
+                            const int8_t *const *rows, int32_t column, int8_t *out)
+{
+    const stow_window *w = &op->window;
+    const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
+    const int32_t left = column * w->stride_w - w->pad_left;
+    uint32_t patch[9], *at = patch;
+    for (size_t i = 0; i < 3; i++) {
+        for (int32_t j = left; j < left + 3; j++) {
+            const int inside = rows[i] != NULL && j >= 0 && j < w->in_w;
+            *at++ = inside ? stow_dsp_at(rows[i] + (size_t)j * (size_t)w->in_c) : outside;
+        }
+    }
+    const int8_t *x = (const int8_t *)(const void *)patch;
+    const stow_dsp_run run = {{x, x + 12, x + 24}, 4, 0, 1, out, 0};
+    stow_dsp_pixels(range, kernel, &run);
+}
+
+STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out)
+{
+    const stow_window *w = &op->window;
+    if (!stow_dsp_suits(op)) {
+        stow_depthwise_row_portable_s8(op, place, out);
+        return;
+    }
+    const size_t depth = (size_t)w->in_c;
+    const int whole = place->taps.first == 0 && place->taps.last == 3;
+    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_dsp_interior(w) : none;
+    const stow_dsp_range range = stow_dsp_range_of(&op->filter);
+    const size_t start = (size_t)(inner.first * w->stride_w - w->pad_left) * depth;
+    const int8_t *rows[3];
+    for (int32_t i = 0; i < 3; i++) {
+        const int inside = i >= place->taps.first && i < place->taps.last;
+        rows[i] = inside ? (const int8_t *)stow_row_under(&op->in, w, place, i) : NULL;
+    }
+    stow_dsp_kernel kernel;
+    for (size_t channel = 0; channel < depth; channel += 4, out += 4) {
+        stow_dsp_prepare(&op->filter, channel, &kernel);
+        for (int32_t column = 0; column < w->out_w; column++) {
+            if (column == inner.first && inner.first < inner.last) {
+                const stow_dsp_run run = {{rows[0] + start, rows[1] + start, rows[2] + start},
+                                          depth,
+                                          depth * (size_t)w->stride_w,
+                                          (size_t)(inner.last - inner.first),
+                                          out + (size_t)column * depth,
+                                          depth};
+                stow_dsp_pixels(&range, &kernel, &run);
+                column = inner.last - 1;
+            } else {
+                stow_dsp_border(op, &range, &kernel, rows, column, out + (size_t)column * depth);
+            }
+        }
+        for (size_t i = 0; i < 3; i++) {
+            rows[i] = rows[i] == NULL ? NULL : rows[i] + 4;
+        }
+    }
+}
+
+/* An operand of a sum in the common scale, times two and without the last rounding: it is (result + 1) >> 1. */
+static inline int32_t stow_dsp_operand(int32_t value, int32_t multiplier, int32_t bits)
+{
+    int32_t twice = 2 * stow_dsp_high_product((uint32_t)value << 20, multiplier);
+    twice += twice >> 31;
+    __asm("asr %0, %1" : "+r"(twice) : "r"(bits));
+    return twice;
+}
+
+STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
+{
+    const int32_t a_bits = -params[STOW_ADD_S8_A_SHIFT], b_bits = -params[STOW_ADD_S8_B_SHIFT];
+    const int32_t bits = ~params[STOW_ADD_S8_OUTPUT_SHIFT];
+    if (((a_bits | b_bits | bits) & ~31) != 0) {
+        stow_add_portable_s8(params, a, b, out, size);
+        return;
+    }
+    const int32_t a_zero = params[STOW_ADD_S8_A_ZERO_POINT], b_zero = params[STOW_ADD_S8_B_ZERO_POINT];
+    const int32_t a_multiplier = params[STOW_ADD_S8_A_MULTIPLIER], b_multiplier = params[STOW_ADD_S8_B_MULTIPLIER];
+    const int32_t multiplier = params[STOW_ADD_S8_OUTPUT_MULTIPLIER];
+    const int32_t minimum = params[STOW_ADD_S8_ACT_MIN], maximum = params[STOW_ADD_S8_ACT_MAX];
+    const stow_dsp_range range = {2 * params[STOW_ADD_S8_OUTPUT_ZERO_POINT] + 1, minimum, maximum,
+                                  minimum > INT8_MIN || maximum < INT8_MAX};
+    for (const int8_t *end = a + size; a != end;) {
+        const int32_t wide_a = stow_dsp_operand(*a++ - a_zero, a_multiplier, a_bits) + 1;
+        const int32_t wide_b = stow_dsp_operand(*b++ - b_zero, b_multiplier, b_bits) + 1;
+        *out++ = (int8_t)stow_dsp_output(&range, multiplier, bits, (uint32_t)((wide_a >> 1) + (wide_b >> 1)));
+    }
+}
+
+#endif
