@@ -21,7 +21,7 @@ class StreamScheduler:
 
     name: str = "stream"
     summary: str = "streams rows through regions of operators, spills between regions"
-    version: str = "2"
+    version: str = "3"
 
     def schedule(self, graph: Graph, target: Target, options: ScheduleOptions) -> Schedule:
         from stowplan_scheduler_stream.scheduler import schedule
