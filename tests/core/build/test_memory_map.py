@@ -46,7 +46,7 @@ def by_rows(graph: Graph) -> Schedule:
 
 def tiled(graph: Graph, schedule: Schedule) -> Graph:
     """The graph whose tensors and operators a schedule names."""
-    return checked_tiling(graph, schedule.tiles) if schedule.tiles else graph
+    return checked_tiling(graph, schedule.tiles).graph if schedule.tiles else graph
 
 
 def lives(memory: MemoryMap, tensor: int) -> list[tuple[int, int, int, int]]:

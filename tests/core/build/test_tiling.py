@@ -56,7 +56,7 @@ GROUPS = (
 
 
 def separate(graph: Graph, tiles: tuple[Tile, ...]) -> Schedule:
-    tiled = checked_tiling(graph, tiles)
+    tiled = checked_tiling(graph, tiles).graph
     return replace(separate_schedule(tiled), graph_digest=graph.digest, tiles=tiles)
 
 

@@ -49,7 +49,7 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
         "live_peak_bytes": schedule.live_peak_bytes,
         "reserved": schedule.weights_reserved_bytes,
         "certificate": schedule.certificate,
-        "tiles": [[t.operator, t.columns, t.channels, t.section] for t in schedule.tiles],
+        "tiles": [[t.operator, t.columns, t.channels, t.section, t.turn] for t in schedule.tiles],
     }
 
 
@@ -77,8 +77,8 @@ def schedule_of(document: Mapping[str, Any], target: Target) -> Schedule:
         weights_reserved_bytes=document["reserved"],
         certificate=document["certificate"],
         tiles=tuple(
-            Tile(operator=operator, columns=_range(columns), channels=_range(channels), section=section)
-            for operator, columns, channels, section in document["tiles"]
+            Tile(operator=operator, columns=_range(columns), channels=_range(channels), section=section, turn=turn)
+            for operator, columns, channels, section, turn in document["tiles"]
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
+from stowplan.build.tiling import TiledGraph
 from stowplan.build.verify import checked_tiling, verify
 from stowplan.errors import DoesNotFit, PluginError
 from stowplan.flow.graph import Graph
@@ -30,8 +31,9 @@ class PlanOptions:
 class Lowering:
     """The lowered operators of one graph, each computed once however many schedules are tried."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, tiling: TiledGraph | None = None) -> None:
+        self.graph, self.tiling = graph, tiling
+        self.turns = dict(tiling.turns) if tiling else {}
         self.layout = Layout(graph)
         self._done: dict[int, Lowered] = {}
         self._tiled: dict[tuple[Tile, ...], Lowering] = {}
@@ -44,7 +46,8 @@ class Lowering:
         if not schedule.tiles:
             return self
         if schedule.tiles not in self._tiled:
-            self._tiled[schedule.tiles] = Lowering(checked_tiling(self.graph, schedule.tiles))
+            tiling = checked_tiling(self.graph, schedule.tiles)
+            self._tiled[schedule.tiles] = Lowering(tiling.graph, tiling)
         return self._tiled[schedule.tiles]
 
     def operator(self, index: int) -> Lowered:
@@ -59,7 +62,8 @@ class Lowering:
 
     def _node(self, schedule: Schedule, node: Node) -> Lowered:
         if node.is_arrival:
-            number = self.graph.entries.index(schedule.buffers[node.output].tensor)
+            tensor = schedule.buffers[node.output].tensor
+            number = self.graph.entries.index(self.turns.get(tensor, tensor))
             return Lowered(kind="receive", params={"input": number})
         return COPY if node.operator is None else self.operator(node.operator)
 
@@ -106,7 +110,7 @@ def make_plan(model: Model, lowering: Lowering, schedule: Schedule, options: Pla
     streams other inputs than its scheduler was asked to.
     """
     tiled = lowering.of(schedule)
-    verify(lowering.graph, schedule, tiled.graph)
+    verify(lowering.graph, schedule, tiled.tiling)
     _check_streamed(lowering.graph, schedule, options.schedule)
     return Plan(
         model_digest=model.digest,

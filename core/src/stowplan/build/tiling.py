@@ -41,11 +41,13 @@ class TiledGraph:
     """`origins[i]` is the tile that operator i of the graph computes, or CARRIER.
 
     `places[i]` is the tile that it belongs to in any case: the one that it brings inputs to, or whose output it cuts.
+    `turns` are pairs of a tensor whose rows arrive and the model input that they are rows of, once more.
     """
 
     graph: Graph
     origins: tuple[int, ...]
     places: tuple[int, ...]
+    turns: tuple[tuple[int, int], ...] = ()
 
     @property
     def carriers(self) -> frozenset[int]:
@@ -149,6 +151,7 @@ class _Cutting:
         self.constants = dict(graph.constants)
         self.operators: dict[tuple[int, int, int], Operator] = {}
         self.parts: dict[int, list[_Part]] = {t: [self._given(t)] for t in graph.inputs}
+        self.turns: dict[tuple[int, int], int] = {}
         self.index = 0
 
     def run(self) -> TiledGraph:
@@ -169,6 +172,7 @@ class _Cutting:
             graph,
             origins=tuple(key[0] if key[1] == 1 else CARRIER for key in keys),
             places=tuple(min(key[0], last) for key in keys),
+            turns=tuple((made, tensor) for (_, tensor), made in sorted(self.turns.items())),
         )
 
     def _given(self, tensor: int) -> _Part:
@@ -179,7 +183,7 @@ class _Cutting:
         output, whole = operator.outputs[0], whole_box(self.graph.tensors[operator.outputs[0]])
         box = Box(tile.columns or whole.columns, tile.channels or whole.channels)
         self._check(operator, box, whole)
-        inputs = [self._input(operator, position, box) for position in range(len(operator.inputs))]
+        inputs = [self._input(operator, position, box, tile.turn) for position in range(len(operator.inputs))]
         if box == whole:
             if any(part.tensor == output for part in self.parts.get(output, ())):
                 raise ValueError(f"{operator.source or operator.kind} is computed twice as a whole")
@@ -202,14 +206,26 @@ class _Cutting:
         if not good:
             raise ValueError(f"{operator.source or operator.kind} has no tile of {box}")
 
-    def _input(self, operator: Operator, position: int, box: Box) -> int:
+    def _input(self, operator: Operator, position: int, box: Box, turn: int) -> int:
         tensor = operator.inputs[position]
         if not self.graph.is_activation(tensor):
             return tensor
         wanted = needs(self.graph, operator, position, box)
-        if wanted == whole_box(self.graph.tensors[tensor]):
+        if turn and tensor in self.graph.entries:
+            tensor = self._again(tensor, turn)
+        if wanted == whole_box(self.tensors[tensor]):
             return self._whole(tensor)
         return self._gather(tensor, wanted)
+
+    def _again(self, tensor: int, turn: int) -> int:
+        """Return the tensor whose rows are those of a model input when they arrive once more."""
+        if (turn, tensor) not in self.turns:
+            original = self.graph.tensors[tensor]
+            made = len(self.tensors)
+            self.tensors.append(replace(original, name=f"{original.name} (turn {turn + 1})"))
+            self.turns[turn, tensor] = made
+            self.parts[made] = [_Part(made, whole_box(original), (-1, 1, 0))]
+        return self.turns[turn, tensor]
 
     def _attributes(self, operator: Operator, box: Box) -> dict[str, Attribute]:
         """Return the attributes of a tile: its first column may no longer lie in the padding, nor its last."""
@@ -259,7 +275,7 @@ class _Cutting:
     # Boxes of activations.
 
     def _tensor(self, original: int, box: Box) -> int:
-        tensor = self.graph.tensors[original]
+        tensor = self.tensors[original]
         columns, channels = box.columns[1] - box.columns[0], box.channels[1] - box.channels[0]
         shape = (*tensor.shape[:-1], channels)
         if len(shape) >= 3:
@@ -269,7 +285,7 @@ class _Cutting:
 
     def _whole(self, tensor: int) -> int:
         """Return a tensor of the original itself, put together where it was made in parts."""
-        box = whole_box(self.graph.tensors[tensor])
+        box = whole_box(self.tensors[tensor])
         if not any(part.tensor == tensor for part in self._parts(tensor)):
             self._join(tensor, box, tensor)
         return tensor
@@ -287,7 +303,7 @@ class _Cutting:
 
     def _parts(self, tensor: int) -> list[_Part]:
         if tensor not in self.parts:
-            raise ValueError(f"{self.graph.tensors[tensor].name} is read before it is made")
+            raise ValueError(f"{self.tensors[tensor].name} is read before it is made")
         return self.parts[tensor]
 
     def _slice(self, tensor: int, part: _Part, box: Box) -> int:
@@ -299,7 +315,8 @@ class _Cutting:
         sizes = (rows, box.columns[1] - box.columns[0], box.channels[1] - box.channels[0])
         attributes: dict[str, Attribute] = {"sizes": sizes, "strides": (width * depth, depth, 1), "offset": offset}
         # What comes from elsewhere may lie in slow memory; what stays in the section is cut out at once.
-        together = part.tensor >= len(self.graph.tensors) and self._section(part.made[0]) == self._section(self.index)
+        inner = part.made[0] >= 0 and part.tensor >= len(self.graph.tensors)
+        together = inner and self._section(part.made[0]) == self._section(self.index)
         key = self._key((part.made[0], 2) if together else (self.index, 0))
         self._carry("rearrange", (part.tensor,), made, attributes, key)
         self.parts[tensor].append(_Part(made, box, key))
@@ -327,7 +344,7 @@ class _Cutting:
             end = max(full) if full else min((other.columns[1] for other in here), default=at)
             end = min(end, box.columns[1])
             if end <= at:
-                raise ValueError(f"column {at} of {self.graph.tensors[tensor].name} is read before it is made")
+                raise ValueError(f"column {at} of {self.tensors[tensor].name} is read before it is made")
             yield Box((at, end), box.channels)
             at = end
 
@@ -341,7 +358,7 @@ class _Cutting:
             )
             end = min(max(ends, default=at), box.channels[1])
             if end <= at:
-                raise ValueError(f"channel {at} of {self.graph.tensors[tensor].name} is read before it is made")
+                raise ValueError(f"channel {at} of {self.tensors[tensor].name} is read before it is made")
             yield Box(box.columns, (at, end))
             at = end
 

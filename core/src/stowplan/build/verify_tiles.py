@@ -9,6 +9,7 @@ move elements. At the end the model's outputs must be whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from stowplan.errors import InternalFault
@@ -41,9 +42,20 @@ class Held:
     channels: Range
 
 
-def check_tiles(graph: Graph, tiles: Sequence[Tile], tiled: Graph, origins: Sequence[int]) -> None:
-    """Return if `tiled` computes `graph`. Raises `TilingFault` naming the first operator that does not."""
-    _Follower(graph, tiles, tiled).follow(origins)
+def check_tiles(
+    graph: Graph,
+    tiles: Sequence[Tile],
+    tiled: Graph,
+    origins: Sequence[int],
+    turns: Sequence[tuple[int, int]] = (),
+) -> None:
+    """Return if `tiled` computes `graph`. Raises `TilingFault` naming the first operator that does not.
+
+    `turns` are pairs of a tensor and the model input whose rows arrive in it once more.
+    """
+    follower = _Follower(graph, tiles, tiled)
+    follower.arrive(turns)
+    follower.follow(origins)
 
 
 def _extent(tensor: Tensor) -> tuple[int, int, int]:
@@ -57,6 +69,14 @@ class _Follower:
     def __init__(self, graph: Graph, tiles: Sequence[Tile], tiled: Graph) -> None:
         self.graph, self.tiles, self.tiled = graph, tiles, tiled
         self.held: dict[int, Held] = {t: self._all_of(t) for t in graph.inputs}
+
+    def arrive(self, turns: Sequence[tuple[int, int]]) -> None:
+        for again, tensor in turns:
+            made = self.tiled.tensors[again]
+            alike = replace(made, name="") == replace(self.graph.tensors[tensor], name="")
+            if tensor not in self.graph.entries or again in self.held or not alike:
+                raise TilingFault("turns", f"{made.name} is no model input that arrives again")
+            self.held[again] = self._all_of(tensor)
 
     def follow(self, origins: Sequence[int]) -> None:
         if len(origins) != len(self.tiled.operators):

@@ -87,12 +87,14 @@ class Tile:
 
     `operator` is the graph's operator index. Tiles of one operator cover its output; where they overlap it is computed
     more than once. Tiles of one `section` belong together: what one leaves to another is cut out as soon as it is made.
+    Of streamed inputs a tile reads the rows that arrive in this `turn`; in each turn after 0 all of them arrive again.
     """
 
     operator: int
     columns: Range | None = None
     channels: Range | None = None
     section: int = 0
+    turn: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -130,8 +132,10 @@ class Schedule:
 
     @property
     def streamed(self) -> tuple[int, ...]:
-        """The tensors whose rows arrive while the plan runs, in the order of the nodes."""
-        return tuple(self.buffers[node.output].tensor for node in self.nodes if node.is_arrival)
+        """The model inputs whose rows arrive while the plan runs, in the order of the nodes."""
+        ports = {tensor for tensor, _ in self.interface}
+        arriving = (self.buffers[node.output].tensor for node in self.nodes if node.is_arrival)
+        return tuple(tensor for tensor in arriving if tensor in ports)
 
 
 def slow_traffic(schedule: Schedule, node: Node) -> tuple[int, int]:

@@ -16,12 +16,14 @@ from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.repeating import repeating
 from stowplan_scheduler_stream.search import Effort
 from stowplan_scheduler_stream.sections import least_tiles_bytes
 from stowplan_scheduler_stream.spilling import Regions, spilling
 
 CLASS = "orders of whole rows, each computed once"
 TILES = "orders of tiles, each computed once"
+AGAIN = "orders of tiles with up to {} times the arithmetic"
 DEFAULT_SECONDS = 10.0
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
@@ -41,6 +43,8 @@ def least_memory(network: Network, target: Target, options: ScheduleOptions, nam
     floor = options.weights_reserved_bytes
     find = _smallest_fast if target.slow is not None else _one_pool
     least = find(network, floor, seconds, deadline)
+    if target.slow is None and options.recompute > 1:
+        least = _repeated(network, least, floor, options.recompute, seconds)
     found = least.regions.schedule(target, options, name)
     bound = min(least.bound_bytes, found.pool_bytes[0])
     certificate = _certificate(found.pool_bytes[0], bound, least.among)
@@ -72,6 +76,15 @@ def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> 
         placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
         best = min(best, placed, key=_height_of)
     return _Least(Regions(network.graph, network, [best]), bound)
+
+
+def _repeated(network: Network, least: _Least, floor: int, factor: float, seconds: float) -> _Least:
+    """Return what needs less with more arithmetic, or what there was."""
+    useless = least.regions.height_bytes - floor
+    found = repeating(network, Budget(None, floor), factor, useless, seconds)
+    if found is None or found.height_bytes >= least.regions.height_bytes:
+        return least
+    return _Least(found, floor + least_tiles_bytes(network), AGAIN.format(factor))
 
 
 def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float) -> _Least:

@@ -72,7 +72,7 @@ class Network:
     """All steps of a graph in order, and what the scheduler asks about its tensors.
 
     The rows of `streamed` inputs arrive in the first region that reads them. `carriers` are the operators of a tiled
-    graph that belong to no tile.
+    graph that belong to no tile; `turns` are its tensors in which a streamed input arrives once more.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Network:
         alignment_bytes: int,
         streamed: Sequence[int] = (),
         carriers: Collection[int] = frozenset(),
+        turns: Sequence[int] = (),
     ) -> None:
         self.graph = graph
         self.carriers = carriers
@@ -88,9 +89,9 @@ class Network:
         self.alignment_bytes = alignment_bytes
         operators = range(len(graph.operators))
         self.steps = tuple(self._step(i) for i in operators if not self.layout.is_view(graph.operators[i]))
-        self.inputs = tuple(self.layout.root(t) for t in graph.inputs)
+        self.inputs = (*(self.layout.root(t) for t in graph.inputs), *turns)
         self.outputs = tuple(dict.fromkeys(self.layout.root(t) for t in graph.outputs))
-        self.streamed = frozenset(self.layout.root(t) for t in streamed)
+        self.streamed = frozenset((*(self.layout.root(t) for t in streamed), *turns))
         self.maker = {step.output: i for i, step in enumerate(self.steps)}
         self.last_reader: dict[int, int] = {}
         self.first_reader: dict[int, int] = {}

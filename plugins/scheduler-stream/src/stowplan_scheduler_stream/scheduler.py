@@ -9,10 +9,11 @@ from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import assemble
 from stowplan_scheduler_stream.least import least_memory
 from stowplan_scheduler_stream.network import Network
-from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.planner import PATIENCE_SECONDS, Budget, Planner
 from stowplan_scheduler_stream.refusals import check_slow, stages_exceed, too_large
+from stowplan_scheduler_stream.repeating import repeating
 from stowplan_scheduler_stream.search import Effort
-from stowplan_scheduler_stream.spilling import spilling
+from stowplan_scheduler_stream.spilling import Regions, spilling
 
 WHOLE = Effort(states=400_000, seconds=1.0)
 """For the whole network at once: the standard models are proven well within it."""
@@ -33,6 +34,9 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
         placed = planner.streamed(steps, slow=False)
     if budget.holds(placed):
         return assemble(network, target, options, name, [placed])
+    again = _repeated(network, budget, options)
+    if again is not None:
+        return again.schedule(target, options, name)
     if target.slow is None:
         raise too_large(network, placed, budget)
     regions = spilling(network, budget, PART, tiles=options.stage_weight_bytes is None)
@@ -42,3 +46,12 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
     found = regions.schedule(target, options, name)
     check_slow(found, target)
     return found
+
+
+def _repeated(network: Network, budget: Budget, options: ScheduleOptions) -> Regions | None:
+    """Return one region that fits because some arithmetic is done more than once; None where that does not help."""
+    if options.recompute <= 1 or options.stage_weight_bytes is not None or budget.capacity_bytes is None:
+        return None
+    room = budget.capacity_bytes - budget.floor_bytes + 1
+    found = repeating(network, budget, options.recompute, room, PATIENCE_SECONDS)
+    return found if found is not None and budget.holds(found.placed[0]) else None

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from itertools import pairwise
+
 from stowplan.build.tiling import Box, can_cut_channels, can_cut_columns, needs, whole_box
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Range, Tile
 
 
-def column_strips(graph: Graph, operators: Sequence[int], count: int, again: bool) -> list[list[Tile]] | None:
-    """Return the tiles of each strip in order; None where the operators cannot be cut into so many."""
+def column_strips(
+    graph: Graph, operators: Sequence[int], count: int, again: bool, taper: float = 1.0
+) -> list[list[Tile]] | None:
+    """Return the tiles of each strip in order; None where the operators cannot be cut into so many.
+
+    Each strip is `taper` times as wide as the one before: in one memory the results of those before lie beside it.
+    """
     if not all(can_cut_columns(graph, graph.operators[index]) for index in operators):
         return None
     wanted: list[dict[int, Range]] = [{} for _ in range(count)]
@@ -22,11 +29,11 @@ def column_strips(graph: Graph, operators: Sequence[int], count: int, again: boo
     for index in reversed(operators):
         output = graph.operators[index].outputs[0]
         if _leaves(graph, output, set(operators)):
-            width = graph.tensors[output].shape[2]
-            if width < count:
+            shares = _shares(graph.tensors[output].shape[2], count, taper)
+            if shares is None:
                 return None
             for strip in range(count):
-                _want(wanted[strip], output, (strip * width // count, (strip + 1) * width // count))
+                _want(wanted[strip], output, shares[strip])
         _share(graph, output, wanted, again)
         for strip in range(count):
             if output in wanted[strip]:
@@ -55,6 +62,14 @@ def channel_groups(graph: Graph, operators: Sequence[int], count: int) -> list[l
 
 def whole_tiles(operators: Iterable[int]) -> list[Tile]:
     return [Tile(operator=index) for index in operators]
+
+
+def _shares(width: int, count: int, taper: float) -> list[Range] | None:
+    """Divide columns among strips; None where one of them would get none."""
+    weights = [taper**strip for strip in range(count)]
+    ends = [round(width * sum(weights[:strip]) / sum(weights)) for strip in range(count + 1)]
+    shares = list(pairwise(ends))
+    return shares if all(first < last for first, last in shares) else None
 
 
 def _leaves(graph: Graph, tensor: int, inside: set[int]) -> bool:
