@@ -52,7 +52,8 @@ def schedule_document(
         toolchain = {**toolchain, "plugins": plugins}
     shared = {name: part for name, part in document.items() if name not in ("source", "toolchain", "kind")}
     graph = {"digest": graph_digest, "numbering": numbering}
-    schedule = {**document["schedule"], "options": {"stream_inputs": list(streamed)}}
+    options = {**document["schedule"]["options"], "stream_inputs": list(streamed)}
+    schedule = {**document["schedule"], "options": options}
     return {**shared, "kind": "schedule", "graph": graph, "schedule": schedule, "toolchain": toolchain}
 
 
@@ -79,7 +80,7 @@ def _schedule(request: CompileRequest, identities: Identities) -> dict[str, Any]
     return {
         "scheduler": request.scheduler,
         "version": versions[0] if versions else "",
-        "options": {"stream_inputs": sorted(request.stream_inputs)},
+        "options": {"recompute": request.recompute, "stream_inputs": sorted(request.stream_inputs)},
     }
 
 

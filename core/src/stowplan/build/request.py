@@ -32,7 +32,8 @@ class Step:
 class CompileRequest:
     """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget.
 
-    The rows of the inputs named in `stream_inputs` arrive while the plan runs.
+    The rows of the inputs named in `stream_inputs` arrive while the plan runs. Up to `recompute` times the arithmetic may
+    be done where that saves memory.
     The last four are for keys: `schema_version` and `target_label` are the caller's own, `emit_version` the plan file's
     (None: the current one), and `toolchain_revision` stands for what is found out about the tools where it is given.
     """
@@ -48,6 +49,7 @@ class CompileRequest:
     scheduler: str = "stream"
     backend: str = "c"
     stream_inputs: tuple[str, ...] = ()
+    recompute: float = 1.0
     steps: tuple[Step, ...] = ()
     schema_version: str = ""
     emit_version: str | None = None

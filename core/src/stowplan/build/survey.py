@@ -53,8 +53,8 @@ def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Fac
     return replace(facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports))
 
 
-def _arriving(port: PortFact, form: Form) -> PortFact:
-    return replace(port, streamed=True, rows=form.rows, row_bytes=form.row_bytes)
+def _arriving(port: PortFact, form: Form, turns: int = 1) -> PortFact:
+    return replace(port, streamed=True, rows=form.rows, row_bytes=form.row_bytes, turns=turns)
 
 
 def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
@@ -62,10 +62,14 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
     schedule = plan.schedule
     arrivals = [schedule.buffers[node.output] for node in schedule.nodes if node.is_arrival]
     forms = {buffer.tensor: Form(buffer.rows, buffer.row_bytes) for buffer in arrivals}
+    numbers = Counter(lowered.params["input"] for lowered in plan.lowered if lowered.kind == "receive")
+    turns = {tensor: numbers[number] for number, tensor in enumerate(plan.graph.entries)}
     ports = zip(facts.inputs, plan.graph.entries, strict=True)
     return replace(
         facts,
-        inputs=tuple(_arriving(port, forms[tensor]) if tensor in forms else port for port, tensor in ports),
+        inputs=tuple(
+            _arriving(port, forms[tensor], turns[tensor]) if tensor in forms else port for port, tensor in ports
+        ),
         fits=True,
         fast_bytes=schedule.pool_bytes[FAST],
         live_peak_bytes=schedule.live_peak_bytes[FAST],

@@ -106,8 +106,8 @@ class ScheduleOptions:
     `weights_reserved_bytes` at the start of the fast pool are not the scheduler's to use. No stage may hold operators
     with more than `stage_weight_bytes` of constants together, unless a single one has more. The rows of
     `streamed_inputs` (tensor indices) arrive while the plan runs and never lie in memory as a whole. With `thorough` a
-    scheduler looks for the least memory rather than for the first schedule that fits; it may take `time_limit_s`. It may
-    do up to `recompute` times the arithmetic where that saves memory; streamed inputs may then arrive several times.
+    scheduler looks for the least memory rather than for the first schedule that fits; it may take `time_limit_s`. Up to
+    `recompute` times the arithmetic may be done where that saves memory; streamed inputs may then arrive several times.
     """
 
     weights_reserved_bytes: int = 0

@@ -68,7 +68,7 @@ class Stretches:
             if not labels[first]:
                 continue
             for last in range(first + 1, self.count + 1):
-                if self._waiting(last) >= self.useless:
+                if self._waiting(last) >= self.useless or self._divides(last):
                     continue
                 for stretch in self._between(first, last, spare):
                     for way in labels[first]:
@@ -84,6 +84,11 @@ class Stretches:
             return
         labels[:] = [old for old in labels if old.peak_bytes < made.peak_bytes or old.work < made.work]
         labels.append(made)
+
+    def _divides(self, point: int) -> bool:
+        """Say whether steps on both sides read a streamed input, which then would have to wait as a whole."""
+        network = self.network
+        return any(network.first_reader.get(t, point) < point <= network.last_use(t) for t in network.streamed)
 
     def _waiting(self, point: int) -> int:
         """Return the bytes of tensors that are whole between two stretches."""
@@ -111,13 +116,19 @@ class Stretches:
                 yield Stretch(first, last, count, taper, peak, work)
 
     def section(self, stretch: Stretch) -> range | Section:
-        """Return a stretch as it is laid out: its steps, or the tiles of its strips, for each of which inputs arrive."""
+        """Return a stretch as it is laid out: its steps, or the tiles of its strips; inputs arrive for each anew."""
         if stretch.count == 1:
             return range(stretch.first, stretch.last)
         strips = self._strips(stretch.first, stretch.last, stretch.count, stretch.taper)
         assert strips is not None
-        turns = (tuple(replace(tile, turn=turn) for tile in strip) for turn, strip in enumerate(strips))
-        return Section((stretch.first, stretch.last), tuple(turns), 0)
+        if self._arriving(stretch.first, stretch.last):
+            strips = [[replace(tile, turn=turn) for tile in strip] for turn, strip in enumerate(strips)]
+        return Section((stretch.first, stretch.last), tuple(map(tuple, strips)), 0)
+
+    def _arriving(self, first: int, last: int) -> set[int]:
+        """Return the streamed inputs that some steps read."""
+        read = {read.tensor for step in self.network.steps[first:last] for read in step.reads}
+        return read & self.network.streamed
 
     def _operators(self, first: int, last: int) -> range:
         """The operators of some steps, with those before each that cost nothing."""
@@ -133,10 +144,17 @@ class Stretches:
         operators = [self.graph.operators[step.operator] for step in steps]
         tensors = [t for o in operators for t in (*o.inputs, *o.outputs) if self.graph.is_activation(t)]
         plain = all(layout.form(t) == layout.default(t) and layout.root(t) == t for t in tensors)
-        arriving = {t for t in tensors if t in self.network.streamed}
-        # What arrives for each strip anew cannot be kept for others.
-        plain = plain and all(self.network.last_use(t) < last and self.network.first_reader[t] >= first for t in arriving)
-        return plain and all(can_cut_columns(self.graph, operator) for operator in operators)
+        return (
+            plain
+            and self._may_arrive_again(first, last)
+            and all(can_cut_columns(self.graph, operator) for operator in operators)
+        )
+
+    def _may_arrive_again(self, first: int, last: int) -> bool:
+        """Strips that read what arrives for each of them anew cannot read inputs that do not."""
+        arriving = self._arriving(first, last)
+        read = {read.tensor for step in self.network.steps[first:last] for read in step.reads}
+        return not arriving or not (read & set(self.network.inputs)) - arriving
 
     def _strips(self, first: int, last: int, count: int, taper: float) -> list[list[Tile]] | None:
         return column_strips(self.graph, self._operators(first, last), count, True, taper)
