@@ -79,6 +79,27 @@ def test_a_plan_of_a_project_has_the_bytes_of_compile(bench: Bench) -> None:
     assert (bench.work / "build/large/one.stow").read_bytes() == (bench.work / "plain.stow").read_bytes()
 
 
+def test_a_list_of_models_with_memories_of_their_own_is_built_too(bench: Bench) -> None:
+    (bench.work / "stowplan.toml").write_text(
+        '[[models]]\npath = "models/one.tflite"\nmemory = "8K+64K"\nflash = "1M"\noptions = {keep_names = true}\n'
+        '[[models]]\npath = "models/two.tflite"\nname = "second"\n[targets.small]\nmemory = "4K"\n'
+    )
+    assert statuses(bench) == {"one": "built", "second@small": "built"}
+    command = ("compile", "models/one.tflite", "-m", "8K+64K", "-f", "1M", "--keep-names", "--json", "-o", "plain.stow")
+    assert bench.done(*command).status == "hit", "it is the same compilation"
+    assert (bench.work / "build/one.stow").read_bytes() == (bench.work / "plain.stow").read_bytes()
+    assert (bench.work / "build/small/second.stow").is_file()
+
+
+def test_a_failure_has_the_stable_word_of_the_command(bench: Bench) -> None:
+    (bench.work / "stowplan.toml").write_text(PROJECT.replace('"4K"', '"64"'))
+    plans = {plan["name"]: plan for plan in bench.run("build", "-k", "--json").json["plans"]}
+    refused = bench.run("compile", "models/one.tflite", "-m", "64", "--json").json["error"]
+    assert plans["one@small"]["code"] == refused["code"] == "does-not-fit"
+    assert plans["one@small"]["message"] == refused["message"]
+    assert plans["one@large"]["code"] == ""
+
+
 def test_one_process_and_several_give_the_same(bench: Bench) -> None:
     bench.done("build", "-j", "1")
     first = {p: p.read_bytes() for p in (bench.work / "build").rglob("*.stow")}
@@ -236,7 +257,7 @@ def test_watch_builds_again_when_an_input_changes(bench: Bench) -> None:
 WRONG: dict[str, tuple[str, str]] = {
     "not toml": ("models = [", "is no TOML"),
     "no models": ("[targets.a]\nmemory='1K'", "the file: models is missing"),
-    "no targets": ("[models]\na='a'", "the file: targets is missing"),
+    "no targets": ("[models]\na='a'", "models.a: memory is missing, and the file has no targets"),
     "no memory": ("[models]\na='a'\n[targets.a]", "targets.a: memory is missing"),
     "unknown word": ("[models]\na='a'\n[targets.a]\nmemory='1K'\nflahs='1M'", "flahs: is unknown; did you mean flash?"),
     "wrong type": ("[models]\na=5\n[targets.a]\nmemory='1K'", "models.a: 5 is no text or table"),
@@ -246,6 +267,19 @@ WRONG: dict[str, tuple[str, str]] = {
     "way out": ("[models]\n'../a'='a'\n[targets.a]\nmemory='1K'", 'models.../a: "../a" does not have the form'),
     "wrong shape": ("[models]\na={path='a',input_shapes={x='1,2'}}\n[targets.a]\nmemory='1K'", "does not have the form"),  # noqa: E501
     "empty": ("[models]\n[targets]", "models: is empty; targets: is empty"),
+    "no list": ("models=['a']", 'models.0: "a" is no table'),
+    "empty list": ("models=[]", "models: is empty"),
+    "no name": ("[[models]]\npath='a b'\nmemory='1K'", "name is missing, and that of the file, 'a b', does not have"),
+    "line end": ('[[models]]\npath="a"\nname="b\\n"\nmemory="1K"', 'models.0.name: "b\\n" does not have the form'),
+    "two names": ("[models]\na={path='a',name='b'}\n[targets.a]\nmemory='1K'", "models.a.name: in a table the key is"),
+    "flash alone": ("[[models]]\npath='a'\nflash='1M'", "models.0.flash: goes with memory; write memory as well"),
+    "own and others": ("[[models]]\npath='a'\nmemory='1K'\ntargets=['b']", "models.0: has memory and targets"),
+    "own size": ("[[models]]\npath='a'\nmemory='many'", "models.0.memory many: is no size"),
+    "no package": ("[[models]]\npath='a'\nmemory='1K'\npackage='a-b'", 'models.0.package: "a-b" does not have the'),
+    "two plans": (
+        "[[models]]\npath='a'\npackage='p'\n[targets.a]\nmemory='1K'\n[targets.b]\nmemory='2K'",
+        "models.0: a package gets one plan of a model, here are 2; write memory, or one of targets",
+    ),
     "twice": ("[models]\na='a'\nA='b'\n[targets.t]\nmemory='1K'", "two jobs would write"),
 }  # fmt: skip
 
@@ -271,6 +305,11 @@ VARIANTS: list[Any] = [
     {**VALID, "models": {"a": {"path": "x", "input_shapes": {"i": "1x2"}}}}, {**VALID, "targets": {"t": {"memory": 4}}},
     {**VALID, "models": {"a": {"path": "x", "input_shapes": {"i": "1x"}}}}, {**VALID, "options": {"scheduler": ""}},
     {**VALID, "targets": {"t": []}}, {**VALID, "models": ["a"]}, {**VALID, "options": {"nope": 1}},
+    {"models": [{"path": "a", "memory": "1K"}]}, {"models": []}, {"models": [{"memory": "1K"}]}, {"models": 5},
+    {"models": [{"path": "a", "name": "b c"}]}, {"models": [{}, "a"]},
+    {"models": [{"path": "a", "package": "a.b", "c": True}]}, {"models": [{"path": "a", "package": "a..b"}]},
+    {"models": [{"path": "a", "stream_inputs": ["x"]}]}, {"models": [{"path": "a", "stream_inputs": "x"}]},
+    {"models": [{"path": "a", "c": "yes"}]}, {"models": [{"path": "a", "pakage": "a"}]},
 ]  # fmt: skip
 
 

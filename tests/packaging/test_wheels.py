@@ -54,6 +54,17 @@ def test_plugins_move_in_lock_step_with_core(name: str) -> None:
     assert f"stowplan>={major}.{minor},<{major}.{int(minor) + 1}" in table["dependencies"]
 
 
+def test_the_build_backends_plugin_moves_in_lock_step_too_and_needs_no_build_tool() -> None:
+    from stowplan.version import VERSION
+
+    table = project(ROOT / "integrations" / "setuptools")["project"]
+    major, minor, _ = VERSION.split(".")
+    bound = f">={major}.{minor},<{major}.{int(minor) + 1}"
+    defaults = ("", "-backend-c", "-importer-tflite", "-scheduler-stream")
+    assert table["version"] == VERSION
+    assert table["dependencies"] == [f"stowplan{name}{bound}" for name in defaults]
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build each distribution on its own."""

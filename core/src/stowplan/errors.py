@@ -64,6 +64,11 @@ class DoesNotFit(StowplanError):
         self.budget_bytes = budget_bytes
         self.facts: Facts | None = None  # what the report can say all the same; the pipeline fills it in
 
+    @property
+    def refusal(self) -> str:
+        """What a user is told who wanted a plan, by every command."""
+        return f"no plan written: {self}"
+
     def details(self) -> Mapping[str, object]:
         return {"needed_bytes": self.needed_bytes, "budget_bytes": self.budget_bytes}
 

@@ -18,7 +18,7 @@ from stowplan.cache.entry import Damaged
 from stowplan.cache.layers import Layered
 from stowplan.cache.store import Store
 from stowplan.cli.output import check_output, write_file
-from stowplan.errors import StowplanError
+from stowplan.errors import DoesNotFit, InternalFault, OutputError, StowplanError
 from stowplan.nouns import dataclass, field, replace
 from stowplan.plugins.host import Host, host
 
@@ -30,7 +30,7 @@ class Outcome:
     """How a job ended: unchanged (nothing written), restored (from a cache), built, verified, failed, skipped, waiting.
 
     Verified is built again and equal to what the cache has. The last is of a dry run; then `message` is what would be
-    done.
+    done. `code` is a failure's stable word.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Outcome:
     layer: str = ""
     reasons: tuple[str, ...] = ()
     message: str = ""
+    code: str = ""
     exit_code: int = 0
     duration_ns: int = 0
     saved_ns: int = 0
@@ -99,12 +100,15 @@ class Workshop:
         observers = [self.host.event, recorder] if self.terms.traced else [self.host.event]
         try:
             outcome = _Run(job, self, Telemetry(*observers, labels={"job": job.name})).outcome()
+        except DoesNotFit as err:
+            outcome = _failed(job, err.refusal, err)
         except StowplanError as err:
-            outcome = _failed(job, str(err), err.exit_code)
+            outcome = _failed(job, str(err), err)
         except OSError as err:
-            outcome = _failed(job, f"{job.output}: cannot be written: {err.strerror or err}", 1)
+            outcome = _failed(job, f"{job.output}: cannot be written: {err.strerror or err}", OutputError)
         except Exception as err:  # of a plugin, most likely: the other jobs are not to blame
-            outcome = _failed(job, f"internal fault: {type(err).__name__}: {' '.join(str(err).split())[:300]}", 3)
+            message = f"internal fault: {type(err).__name__}: {' '.join(str(err).split())[:300]}"
+            outcome = _failed(job, message, InternalFault)
         return replace(outcome, duration_ns=time.monotonic_ns() - start, events=tuple(recorder.events))
 
     def finish(self) -> None:
@@ -198,5 +202,8 @@ def _inputs(question: Question) -> tuple[str, ...]:
     return (*map(str, files), *question.identities.watched)
 
 
-def _failed(job: Job, message: str, exit_code: int) -> Outcome:
-    return Outcome(name=job.name, status="failed", output=str(job.output), message=message, exit_code=exit_code)
+def _failed(job: Job, message: str, kind: StowplanError | type[StowplanError]) -> Outcome:
+    return Outcome(
+        name=job.name, status="failed", output=str(job.output), message=message,
+        code=kind.code, exit_code=kind.exit_code,
+    )  # fmt: skip

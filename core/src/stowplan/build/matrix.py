@@ -140,7 +140,9 @@ def _result(future: Future[Outcome], job: Job) -> Outcome:
     try:
         return future.result()
     except BrokenProcessPool:
-        return replace(skipped(job), status="failed", exit_code=1, message="a worker process was killed; run it again")
+        return replace(
+            skipped(job), status="failed", code="run", exit_code=1, message="a worker process was killed; run it again"
+        )
     except Exception as err:  # the cluster's, or what could not be sent to a process
         message = f"could not be run: {type(err).__name__}: {' '.join(str(err).split())[:300]}"
-        return replace(skipped(job), status="failed", exit_code=1, message=message)
+        return replace(skipped(job), status="failed", code="run", exit_code=1, message=message)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stowplan.build.entries import Entry, entries, machine_of, targets_of
 from stowplan.build.request import CompileRequest
 from stowplan.build.schema import problems, project_schema
 from stowplan.errors import UsageError
@@ -20,13 +21,18 @@ MOST_SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One model for one target: what to compile, and where its plan goes."""
+    """One model for one target: what to compile, and where its plan goes.
+
+    `package` is the Python package whose wheel gets the plan, "" for none; `with_c` puts C beside it there.
+    """
 
     name: str
     model: str
     target: str
     request: CompileRequest
     output: Path
+    package: str = ""
+    with_c: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +50,32 @@ def find_project(folder: Path) -> Path:
     """
     for name in NAMES:
         path = folder / name
-        if path.is_file() and (name != "pyproject.toml" or "stowplan" in _parsed(path).get("tool", {})):
+        if path.is_file() and (name != "pyproject.toml" or has_table(path)):
             return path
     raise UsageError(f"{folder}: no stowplan.toml, and no pyproject.toml with [tool.stowplan]; name one with --project")
 
 
-def read_project(path: Path) -> Project:
-    """Return a project. Raises `UsageError` with everything that is wrong with its file."""
+def read_project(path: Path, overrides: Mapping[str, Any] | None = None) -> Project:
+    """Return a project, with options that win over all of its own.
+
+    Raises `UsageError` with everything that is wrong with its file.
+    """
     table = _table(path)
     wrong = problems(table, project_schema())
     if wrong:
         more = f"; and {len(wrong) - MOST_SHOWN} more" if len(wrong) > MOST_SHOWN else ""
         raise UsageError(f"{path}: {'; '.join(wrong[:MOST_SHOWN])}{more}")
-    jobs = tuple(_jobs(path, table))
+    jobs = tuple(_jobs(path, table, overrides or {}))
     twice = _first_twice([str(job.output) for job in jobs])
     if twice:
         raise UsageError(f"{path}: two jobs would write {twice}; rename one of their models or targets")
     return Project(path=path, jobs=jobs)
+
+
+def has_table(path: Path) -> bool:
+    """Say whether a `pyproject.toml` has our table. Raises `UsageError` for what is no TOML."""
+    tool = _parsed(path).get("tool", {})
+    return isinstance(tool, dict) and "stowplan" in tool
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -88,27 +103,23 @@ def _parsed(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def _jobs(path: Path, table: Mapping[str, Any]) -> Iterator[Job]:
+def _jobs(path: Path, table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[Job]:
     count = 0
-    for name, given in table["models"].items():
-        model = {"path": given} if isinstance(given, str) else given
-        for target in model.get("targets", table["targets"]):
-            if target not in table["targets"]:
-                known = ", ".join(table["targets"])
-                raise UsageError(f"{path}: models.{name}.targets: no target {target!r}; known are {known}")
+    for entry in entries(path, table, project_schema()["$defs"]["name"]["pattern"]):
+        for target in targets_of(entry, table):
             count += 1
             if count > MOST_JOBS:
                 raise UsageError(f"{path}: more than {MOST_JOBS} plans; split the project")
-            yield _job(path, table, name, model, target)
+            yield _job(path, table, entry, target, overrides)
 
 
-def _job(path: Path, table: Mapping[str, Any], name: str, model: Mapping[str, Any], target: str) -> Job:
-    machine = table["targets"][target]
-    options = {**table.get("options", {}), **machine.get("options", {}), **model.get("options", {})}
-    where = f"{path}: targets.{target}"
-    shapes = [f"{tensor}:{shape}" for tensor, shape in model.get("input_shapes", {}).items()]
+def _job(path: Path, table: Mapping[str, Any], entry: Entry, target: str, overrides: Mapping[str, Any]) -> Job:
+    machine, where = machine_of(entry, target, table)
+    own = entry.values.get("options", {})
+    options = {**table.get("options", {}), **machine.get("options", {}), **own, **overrides}
+    shapes = [f"{tensor}:{shape}" for tensor, shape in entry.values.get("input_shapes", {}).items()]
     request = CompileRequest(
-        model_path=path.parent / model["path"],
+        model_path=path.parent / entry.values["path"],
         pools=parse_pools([machine["memory"]], f"{where}.memory"),
         flash_bytes=parse_size(machine["flash"], f"{where}.flash") if "flash" in machine else None,
         compressor=options.get("compress", "none"),
@@ -117,11 +128,19 @@ def _job(path: Path, table: Mapping[str, Any], name: str, model: Mapping[str, An
         prove=options.get("prove", True),
         scheduler=options.get("scheduler", "stream"),
         backend=options.get("backend", "c"),
-        input_shapes=dict(parse_shape(shape, f"{path}: models.{name}.input_shapes") for shape in shapes),
+        input_shapes=dict(parse_shape(shape, f"{entry.where}.input_shapes") for shape in shapes),
+        stream_inputs=tuple(entry.values.get("stream_inputs", ())),
         target_label=target,
     )
-    output = path.parent / table.get("output", "build") / target / f"{name}.stow"
-    return Job(name=f"{name}@{target}", model=name, target=target, request=request, output=output)
+    return Job(
+        name=f"{entry.name}@{target}" if target else entry.name,
+        model=entry.name,
+        target=target,
+        request=request,
+        output=path.parent / table.get("output", "build") / target / f"{entry.name}.stow",
+        package=entry.package,
+        with_c=entry.values.get("c", False),
+    )
 
 
 def _first_twice(names: list[str]) -> str:

@@ -85,7 +85,8 @@ def _string(value: str, rule: Mapping[str, Any], where: str) -> Iterator[str]:
     if len(value) < rule.get("minLength", 0):
         yield f"{where}: is empty"
     pattern = rule.get("pattern")
-    if pattern is not None and not re.search(pattern, value):
+    # In a schema `$` is the end, in Python also the place before a last newline.
+    if pattern is not None and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
         yield f"{where}: {_shown(value)} does not have the form {pattern}"
 
 

@@ -82,4 +82,8 @@ def remote_layer(store: Store) -> list[Layer]:
 
 
 def read_only(arguments: argparse.Namespace) -> bool:
-    return arguments.cache_read_only or os.environ.get("STOWPLAN_CACHE_READ_ONLY", "") not in ("", "0")
+    return arguments.cache_read_only or read_only_by_environment()
+
+
+def read_only_by_environment() -> bool:
+    return os.environ.get("STOWPLAN_CACHE_READ_ONLY", "") not in ("", "0")

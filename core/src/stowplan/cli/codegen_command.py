@@ -47,16 +47,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     plan = open_plan(arguments.plan)
     output = _output(arguments)
-    name = _identifier(output.stem) if arguments.name is None else _checked(arguments.name)
+    name = identifier(output.stem) if arguments.name is None else _checked(arguments.name)
     options = SourceOptions(
         name=name, format=arguments.format, package=arguments.package, weights=arguments.weights,
         specialize=arguments.specialize, selftest=arguments.selftest,
     )  # fmt: skip
-    sources = host().backends()[arguments.backend].generate(plan.data, options)
-    if options.package:
-        files = {_within(output, file): data for file, data in sources.items()}
-    else:
-        files = {_place(output, file, name): data for file, data in sources.items()}
+    files = generated(plan.data, output, options, arguments.backend)
     for folder in {path.parent for path in files}:
         make_folder(folder)
     write_files(files)
@@ -66,6 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(columns((("wrote", str(p), format_size(len(d))) for p, d in files.items()), indent="")))
     return 0
+
+
+def generated(plan: bytes, output: Path, options: SourceOptions, backend: str) -> dict[Path, bytes]:
+    """Return the C of a plan by the files it goes into: those of a package in the folder `output`, else beside it."""
+    sources = host().backends()[backend].generate(plan, options)
+    if options.package:
+        return {_within(output, file): data for file, data in sources.items()}
+    return {_place(output, file, options.name): data for file, data in sources.items()}
 
 
 def _output(arguments: argparse.Namespace) -> Path:
@@ -100,7 +104,7 @@ def _place(output: Path, file: str, name: str) -> Path:
     return output if file == f"{name}.c" else output.parent / file
 
 
-def _identifier(stem: str) -> str:
+def identifier(stem: str) -> str:
     """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
     return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")

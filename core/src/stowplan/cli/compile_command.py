@@ -254,11 +254,10 @@ def _reasons(arguments: argparse.Namespace, store: Store | None, artifact: Artif
 
 def _does_not_fit(err: DoesNotFit, as_json: bool) -> int:
     """Print what is known of a model that gets no plan: the report as far as it goes, and the cause."""
-    message = f"no plan written: {err}"
     if as_json:
-        print_json(refusal(message, err.code, err.details(), err.facts))
+        print_json(refusal(err.refusal, err.code, err.details(), err.facts))
         return err.exit_code
     if err.facts is not None:
         print_report(err.facts)
-    print_error(err, as_json=False, message=message)
+    print_error(err, as_json=False, message=err.refusal)
     return err.exit_code

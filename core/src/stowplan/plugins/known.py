@@ -4,7 +4,12 @@ from __future__ import annotations
 
 BUNDLED = frozenset(
     {
-        "backend-c", "backend-litert", "compressor-lz4", "importer-tflite", "profiler-qemu", "scheduler-greedy",
+        "backend-c",
+        "backend-litert",
+        "compressor-lz4",
+        "importer-tflite",
+        "profiler-qemu",
+        "scheduler-greedy",
         "scheduler-stream",
     }  # fmt: skip
 )

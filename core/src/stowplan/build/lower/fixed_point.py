@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-
-from stowplan.nouns import dataclass
+from typing import NamedTuple
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT8_MIN, INT8_MAX = -128, 127
 
 
-@dataclass(frozen=True)
-class Factor:
-    """A real factor as kernels apply it."""
+class Factor(NamedTuple):
+    """A real factor as kernels apply it. A named tuple: a model has one for each channel of each layer."""
 
     multiplier: int
     shift: int
