@@ -7,7 +7,6 @@ computed once more with each (`again` true).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
 from itertools import pairwise
 
 from stowplan.build.tiling import Box, can_cut_channels, can_cut_columns, needs, whole_box
