@@ -8,6 +8,7 @@ floats within 1e-4 of the largest output, integers of models with float parts or
 nearest of LiteRT's three paths (reference, built-in, XNNPACK) than the nearest two of these are from each other, or
 within a tenth of the largest output (each path quantizes activations on the fly, we multiply as stored). `differs`,
 `failed` and `timeout` are faults; `refused` says why. Models that keep state are run several times in a row.
+ONNX models (`--format onnx`) are judged by coverage_onnx.py, which says what its verdicts mean.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ TOLERANCE = {"close": 1e-4, "hybrid": 0.1}
 """Of the largest output."""
 ORACLES = {"tflite-micro": "tflm", "litert reference": "runs_ref"}
 """Which column of the manifest says whether it runs a model."""
+RIGHT = ("equal", "close", "hybrid", "steps")
 QUICK = ("kws/mlperf_kws_dscnn_int8", "image-cls/mlperf_resnet8_int8", "misc/tflm_hello_world_fp32")
 
 
@@ -47,7 +49,7 @@ def main() -> int:
         print(json.dumps({"models": rows, "counts": counts}))
     else:
         runnable = [row for row in rows if row["runnable"]]
-        good = sum(row["verdict"] in ("equal", "close", "hybrid") for row in runnable)
+        good = sum(row["verdict"] in RIGHT for row in runnable)
         print(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
         print(f"of {len(runnable)} that some runtime runs, {good} right ({100 * good / max(1, len(runnable)):.0f} %)")
     return 0
@@ -102,6 +104,10 @@ def _run(row: dict[str, str], arguments: argparse.Namespace) -> dict[str, Any]:
 def _judge(path: Path, names: list[str]) -> dict[str, Any]:
     """Compile, prove and compare one model."""
     sys.path.insert(0, str(SUPPORT))
+    if path.suffix == ".onnx":
+        from coverage_onnx import judge
+
+        return judge(path)
     from stowplan.build.pipeline import CompileRequest, compile_model
     from stowplan.errors import InternalFault, StowplanError
 

@@ -124,7 +124,7 @@ def test_a_model_is_compiled_ahead_of_time_once(tmp_path: Path) -> None:
 
 def test_profile_ranks_operators_and_writes_a_trace(tmp_path: Path, partial: Path) -> None:
     trace = tmp_path / "trace.json"
-    code, out, err = stowplan("profile", partial, "--runs", 20, "--each", "--trace", trace)
+    code, out, err = stowplan("profile", partial, "--on", "cpu", "--runs", 20, "--each", "--trace", trace)
     assert (code, err) == (0, "")
     assert "recording takes up to 68.00 MiB" in out.splitlines()[0]
     assert "20 runs on cpu" in out and "CAST" in out and "operators in the order of a run" in out
@@ -136,7 +136,7 @@ def test_profile_ranks_operators_and_writes_a_trace(tmp_path: Path, partial: Pat
 
 
 def test_profile_as_json_has_totals_by_kind_and_by_operator(partial: Path) -> None:
-    document = json.loads(stowplan("profile", partial, "--runs", 10, "--json").out)
+    document = json.loads(stowplan("profile", partial, "--on", "cpu", "--runs", 10, "--json").out)
     casts = [total for total in document["kinds"] if total["name"] == "CAST"]
     assert [total["count"] for total in casts] == [20]
     assert [total["order"] for total in document["operators"]] == list(range(len(document["operators"])))

@@ -136,6 +136,14 @@ class GraphBuilder:
             )
         return self._apply("concatenation", xs, tuple(shape), {"axis": axis}, like=xs[0])
 
+    def pixels(self, x: int) -> int:
+        """Planes (N, C, H, W) to pixels (N, H, W, C)."""
+        n, c, h, w = self.tensors[x].shape
+        attributes: dict[str, Attribute] = {
+            "sizes": (n, h, w, c), "strides": (c * h * w, w, 1, h * w), "offset": 0,
+        }  # fmt: skip
+        return self._apply("rearrange", (x,), (n, h, w, c), attributes, like=x)
+
     def graph(self, *outputs: int, name: str = "test") -> Graph:
         return Graph(
             name=name,

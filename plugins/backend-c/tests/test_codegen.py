@@ -412,4 +412,7 @@ def test_pruning_follows_conditions_on_settings_and_leaves_all_others() -> None:
     assert pruned(source, {"STOW_WITH_A": True, "STOW_WITH_B": False}) == "one\n#ifdef X\n#endif\n"
     assert pruned(source, {"STOW_WITH_A": False, "STOW_WITH_B": False}) == "two\n#ifdef X\n#endif\n"
     assert pruned(source, {}) == source
+    chain = "#if STOW_WITH_A\na\n#elif STOW_WITH_B\nb\n#elif STOW_WITH_C\nc\n#else\nd\n#endif\n"
+    for kept in "ABCD":
+        assert pruned(chain, {f"STOW_WITH_{name}": name >= kept for name in "ABC"}) == f"{kept.lower()}\n"
     assert pruned("#if !STOW_WITH_A && STOW_WITH_B\nx\n#endif\n", {"STOW_WITH_A": False, "STOW_WITH_B": True}) == "x\n"

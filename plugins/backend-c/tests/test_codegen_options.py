@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -123,9 +124,11 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("specialize", ["none", "hot", "all"])
-@pytest.mark.parametrize("weights", ["inline", "c", "bin"])
-@pytest.mark.parametrize("plan", ["cnn", "camera"], indirect=True)
+@pytest.mark.parametrize(
+    ("plan", "weights", "specialize"),
+    [("cnn", "c", "none"), ("cnn", "bin", "hot"), ("cnn", "inline", "all"), ("camera", "c", "all")],
+    indirect=["plan"],
+)
 def test_cores_with_weights_elsewhere_and_functions_of_their_own_pass_their_self_test(
     plan: bytes, weights: str, specialize: str, tmp_path: Path
 ) -> None:
@@ -239,11 +242,54 @@ def test_a_core_has_no_variables_and_needs_no_library(cnn: bytes, specialize: st
     assert needed <= {"memcpy", "memmove", "memset", "GLOBAL_OFFSET_TABLE_"}
 
 
+CROSS = {
+    "portable": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb"),
+    "dsp": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb"),
+    "helium": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+}
+
+
+@pytest.mark.parametrize("kernels", ["auto", "portable", "x86"])
+def test_each_set_of_kernels_that_runs_here_passes_the_self_test(cnn: bytes, kernels: str, tmp_path: Path) -> None:
+    if kernels == "x86" and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("needs an x86-64")
+    write(tmp_path, generate(cnn, format="app", kernels=kernels))
+    cc(tmp_path, "net.c", "-o", "main")
+    assert output_of(tmp_path, "--selftest")[0] == 0
+
+
+@pytest.mark.parametrize("kernels", CROSS)
+def test_a_source_for_one_set_has_no_other_and_compiles_for_its_core(cnn: bytes, kernels: str, tmp_path: Path) -> None:
+    source = generate(cnn, kernels=kernels, selftest=False)
+    text = source["net.c"].decode()
+    assert [
+        name for name in ("dsp", "helium", "sse2") if f"void stow_mm_{name}_s8(const stow_mm_s8 *mm)\n" in text
+    ] == [name for name in ("dsp", "helium") if name == kernels]
+    compiler, *flags = CROSS[kernels]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    write(tmp_path, source)
+    command = [compiler, *flags, *STRICT, "-c", "net.c", "-o", "net.o"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+
+
+def test_an_application_for_another_processor_passes_its_self_test_under_emulation(cnn: bytes, tmp_path: Path) -> None:
+    compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+    if shutil.which(compiler) is None or shutil.which(emulator) is None:
+        pytest.skip(f"needs {compiler} and {emulator}")
+    write(tmp_path, generate(cnn, format="app"))
+    command = [compiler, *STRICT, "-static", "net.c", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run([emulator, "main", "--selftest"], cwd=tmp_path, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, b"the self test passed\n")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (dict(weights="flash"), "--weights flash: .*inline, c, bin"),
         (dict(specialize="some"), "--specialize some: .*none, hot, all"),
+        (dict(kernels="mmx"), "--kernels mmx: .*auto, portable, dsp, helium, x86"),
         (dict(package="yocto"), "--package yocto: .*cmake, zephyr, esp-idf, arduino, platformio"),
         (dict(format="app", weights="c"), "--format app: is one file; --weights c goes with --format core"),
         (dict(format="app", package="cmake"), "--format app: is no --package cmake"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.errors import RuntimeFailure
+from stowplan.errors import PluginError, RuntimeFailure
 from stowplan.native.toolchain import find_compiler
 from stowplan_backend_c import CBackend
 from stowplan_backend_c.library import LIBRARY
@@ -124,3 +124,33 @@ def test_importing_the_plugin_imports_neither_ctypes_nor_numpy() -> None:
     code = "import sys, stowplan_backend_c; print([m for m in ('ctypes', 'numpy', 'subprocess') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_ready_made_library_is_taken_when_it_was_built_with_the_same_options(
+    quick_compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "stow.so"
+    made.write_bytes(b"")
+    monkeypatch.setenv("STOWPLAN_NATIVE", str(tmp_path))
+    with pytest.raises(PluginError, match=r"was built with other options than -std=c11 .*build the libraries of"):
+        LIBRARY.path()
+    made.with_suffix(".options").write_text("\n".join(LIBRARY.options()))
+    assert LIBRARY.path() == made
+    assert calls(quick_compiler) == 0
+    with pytest.raises(PluginError, match="cannot be loaded"):
+        LIBRARY.load(())
+    made.unlink()
+    with pytest.raises(PluginError, match="is not there"):
+        LIBRARY.path()
+
+
+def test_ready_made_libraries_stand_in_a_cache_key_for_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "stow.so"
+    made.write_bytes(b"one")
+    monkeypatch.setenv("STOWPLAN_NATIVE", str(tmp_path))
+    first, watched = CBackend().host_identity()
+    assert (first["compiler"], watched) == ("ready-made", (str(made),))
+    made.write_bytes(b"two")
+    assert CBackend().host_identity()[0] != first

@@ -22,7 +22,7 @@ from brute_pack import faults, least_height
 from rectangles import perfect
 from stowplan.build.arena import Box, Placement, live_peak
 from stowplan.errors import InternalFault
-from stowplan_scheduler_stream.packer import Packer, Packing
+from stowplan_scheduler_stream.packer import SECOND, Packer, Packing
 
 NATIVE = Path(stowplan_scheduler_stream.__file__).parent / "native"
 ROWS = Path(__file__).parent / "rows"
@@ -69,7 +69,7 @@ def few_boxes(draw: st.DrawFn) -> list[Box]:
 def test_few_boxes_are_placed_as_low_as_any_order_can(
     packer: Packer, boxes: list[Box], floor_bytes: int, seed: int
 ) -> None:
-    packing = packer.pack(boxes, floor_bytes=floor_bytes, seconds=2, seed=seed)
+    packing = packer.pack(boxes, floor_bytes=floor_bytes, work=2 * SECOND, seed=seed)
     assert_right(boxes, packing, floor_bytes)
     assert packing.proven
     assert packing.placement.height_bytes == least_height(boxes, floor_bytes)
@@ -81,7 +81,7 @@ def test_nothing_touches_a_pinned_box_and_no_order_around_it_is_lower_than_a_pro
     packer: Packer, boxes: list[Box], pin: tuple[int, int, int, int]
 ) -> None:
     boxes = [*boxes[:5], Box(pin[0], pin[0] + pin[1], pin[2], 1, pin[3])]
-    packing = packer.pack(boxes, seconds=0.05)
+    packing = packer.pack(boxes, work=SECOND // 20)
     assert_right(boxes, packing)
     least = least_height(boxes)
     assert packing.placement.height_bytes >= least
@@ -95,7 +95,7 @@ def test_rows_of_the_standard_models_lie_within_1_percent_of_their_live_peak(
 ) -> None:
     boxes = rows(f"{model}_{mode}")
     goal = live_peak(boxes) * 101 // 100
-    packing = packer.pack(boxes, goal_bytes=goal, seconds=30, block_alignments=(16, 4))
+    packing = packer.pack(boxes, goal_bytes=goal, work=30 * SECOND, block_alignments=(16, 4))
     assert_right(boxes, packing, block=(16, 4))
     assert packing.placement.height_bytes <= goal
 
@@ -103,7 +103,7 @@ def test_rows_of_the_standard_models_lie_within_1_percent_of_their_live_peak(
 @pytest.mark.parametrize("model", ["kws_resident", "vww_streamed", "resnet8_streamed", "person_detect_streamed"])
 def test_rows_of_the_standard_models_reach_their_live_peak(packer: Packer, model: str) -> None:
     boxes = rows(model)
-    packing = packer.pack(boxes, seconds=30, block_alignments=(16, 4))
+    packing = packer.pack(boxes, work=30 * SECOND, block_alignments=(16, 4))
     assert_right(boxes, packing, block=(16, 4))
     assert packing.proven
     assert packing.placement.height_bytes == live_peak(boxes)
@@ -112,7 +112,7 @@ def test_rows_of_the_standard_models_reach_their_live_peak(packer: Packer, model
 @pytest.mark.parametrize("count", [60, 154, 203, 308])
 def test_a_rectangle_cut_to_pieces_is_put_together_again(packer: Packer, count: int) -> None:
     boxes = [Box(first, last, high - low, 1024) for first, last, low, high in perfect(count, count)]
-    packing = packer.pack(boxes, seconds=60)
+    packing = packer.pack(boxes, work=60 * SECOND)
     assert_right(boxes, packing)
     assert packing.placement.height_bytes == 1024 * 1024
 
@@ -120,7 +120,7 @@ def test_a_rectangle_cut_to_pieces_is_put_together_again(packer: Packer, count: 
 def test_a_short_limit_gives_the_best_greedy_placement_in_time(packer: Packer) -> None:
     boxes = rows("person_detect_streamed")
     start = time.perf_counter()
-    packing = packer.pack(boxes, seconds=0.05)
+    packing = packer.pack(boxes, work=SECOND // 20)
     assert time.perf_counter() - start < 1.0
     assert_right(boxes, packing)
     assert packing.placement.height_bytes < 2 * live_peak(boxes)
@@ -129,7 +129,7 @@ def test_a_short_limit_gives_the_best_greedy_placement_in_time(packer: Packer) -
 def test_the_same_seed_finds_the_same_placement(packer: Packer) -> None:
     boxes = rows("resnet8_streamed")
     goal = live_peak(boxes) * 103 // 100
-    found = [packer.pack(boxes, goal_bytes=goal, seconds=0.0, seed=5).placement for _ in range(2)]
+    found = [packer.pack(boxes, goal_bytes=goal, work=0, seed=5).placement for _ in range(2)]
     assert found[0] == found[1]
 
 
@@ -139,11 +139,11 @@ def test_a_hint_is_never_made_worse(packer: Packer) -> None:
     for box in boxes:
         stacked.append(end)
         end += -(-box.size_bytes // 16) * 16
-    best = packer.pack(boxes, seconds=5).placement
-    packing = packer.pack(boxes, seconds=0.0, hint=best)
+    best = packer.pack(boxes, work=5 * SECOND).placement
+    packing = packer.pack(boxes, work=0, hint=best)
     assert packing.placement == best
     assert packing.member == "hint"
-    assert packer.pack(boxes, seconds=0.0, hint=Placement(tuple(stacked), end)).placement.height_bytes < end
+    assert packer.pack(boxes, work=0, hint=Placement(tuple(stacked), end)).placement.height_bytes < end
 
 
 def test_the_rows_of_an_input_move_up_together_where_that_saves_bytes(packer: Packer) -> None:
@@ -152,7 +152,7 @@ def test_the_rows_of_an_input_move_up_together_where_that_saves_bytes(packer: Pa
     Steps 0..4; a result of 48 bytes is born when three of the four rows are gone, above or below what is left.
     """
     boxes = [Box(0, r + 1, 16, 1, 16 * r) for r in range(4)] + [Box(3, 5, 48, 4)]
-    packing = packer.pack(boxes, seconds=2, block_alignments=(16, 4))
+    packing = packer.pack(boxes, work=2 * SECOND, block_alignments=(16, 4))
     assert_right(boxes, packing, block=(16,))
     assert packing.placement.height_bytes == 64
 
@@ -171,7 +171,7 @@ def test_the_rows_of_an_input_move_up_together_where_that_saves_bytes(packer: Pa
 )
 def test_boxes_that_make_no_sense_are_refused_in_one_line(packer: Packer, boxes: list[Box]) -> None:
     with pytest.raises(InternalFault, match="packer"):
-        packer.pack(boxes, seconds=0.1)
+        packer.pack(boxes, work=SECOND // 10)
 
 
 def test_no_boxes_need_no_bytes(packer: Packer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from graphs import GraphBuilder, random_graph, small_cnn
@@ -102,3 +104,24 @@ def test_an_input_that_nobody_reads_has_a_place_all_the_same() -> None:
     graph = b.graph(b.conv(b.conv(x, 2), 2))
     verify(graph, fit(graph, None))
     verify(graph, fit(graph, 120, 10_000))
+
+
+def seconds_of_a_chain(length: int) -> float:
+    """Pairs of relu and 3x3 convolution on 4x4x4, with room for two operators at a time: processor time."""
+    b = GraphBuilder(seed=1)
+    x = b.input(1, 4, 4, 4)
+    for _ in range(length // 2):
+        x = b.conv(b.unary(x, "relu"), 4)
+    pools = (Pool(name="fast", size_bytes=76), Pool(name="slow", size_bytes=None))
+    graph, start = b.graph(x), time.process_time()
+    found = StreamScheduler().schedule(graph, Target(pools=pools), ScheduleOptions())
+    assert len(found.regions) > length // 4
+    return time.process_time() - start
+
+
+@pytest.mark.slow
+def test_a_chain_four_times_as_long_takes_little_more_than_four_times_as_long() -> None:
+    """At a tight budget beside slow memory, where regions are many; the better of two, for the machine is shared."""
+    seconds_of_a_chain(60)
+    short, long = (min(seconds_of_a_chain(length) for _ in range(2)) for length in (150, 600))
+    assert long < 6.5 * short

@@ -21,6 +21,7 @@ from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream import StreamScheduler
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget
 from stowplan_scheduler_stream.scheduler import PART
@@ -44,7 +45,7 @@ def run(graph: Graph, plan: Plan) -> int:
 
 def smallest_by_rows(graph: Graph) -> int:
     """The fast memory that the hungriest step needs without tiles."""
-    return spilling(Network(graph, 4), Budget(None), PART, tiles=False).height_bytes
+    return spilling(Network(graph, 4), Budget(None), PART, Clock(None), tiles=False).height_bytes
 
 
 def hungriest_step(graph: Graph) -> int:
@@ -52,7 +53,7 @@ def hungriest_step(graph: Graph) -> int:
     low, high = 1, smallest_by_rows(graph)
     while low < high:
         middle = (low + high) // 2
-        fits = spilling(network, Budget(middle), PART, tiles=False).height_bytes <= middle
+        fits = spilling(network, Budget(middle), PART, Clock(None), tiles=False).height_bytes <= middle
         low, high = (low, middle) if fits else (middle + 1, high)
     return low
 

@@ -104,7 +104,7 @@ def rows_read(graph: Graph, layout: Layout, unit: int, position: int = 0) -> tup
         for start, end in byte_ranges(graph, 0, position, unit * width, (unit + 1) * width)
         for row in range(start // line, -(-end // line))
     }
-    return checked, set(layout.reads(0, position, unit))
+    return checked, {row for rows in layout.touches(0, position, unit) for row in rows}
 
 
 @pytest.mark.parametrize("make", [rearranged, sampled])
@@ -122,7 +122,22 @@ def test_both_derivations_cover_every_element_that_moves(make, seed: int) -> Non
         span = source.span(unit * width, (unit + 1) * width)
         assert (span.start, span.stop) == (min(moved), max(moved) + 1)
         checked, scheduled = rows_read(graph, layout, unit)
-        assert exact <= checked <= scheduled, (graph.operators[0], unit)
+        assert exact <= checked <= set(layout.reads(0, 0, unit)), (graph.operators[0], unit)
+        assert exact <= scheduled <= set(layout.reads(0, 0, unit)), (graph.operators[0], unit)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 6, 5), (1, 2, 4, 4), (2, 3, 5, 4)])
+def test_a_row_of_pixels_reads_one_line_of_every_plane(shape: tuple[int, ...]) -> None:
+    n, c, h, w = shape
+    graph = one(
+        "rearrange", [shape], (n, h, w, c), sizes=(n, h, w, c), strides=(c * h * w, w, 1, h * w), offset=0
+    )  # fmt: skip
+    layout = Layout(graph)
+    assert layout.form(0).rows == n * c * h
+    for unit in range(n * h):
+        image, row = divmod(unit, h)
+        lines = {(image * c + plane) * h + row for plane in range(c)}
+        assert rows_read(graph, layout, unit) == (lines, lines)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -225,8 +225,23 @@ def test_a_package_is_written_as_a_folder_and_refused_where_none_can_be(stowplan
 
 
 def test_options_of_generated_code_that_do_not_exist_are_usage_errors(stowplan, plan: Path, tmp_path: Path) -> None:
-    for option in ("--weights", "--specialize"):
+    for option in ("--weights", "--specialize", "--kernels"):
         refused(
             stowplan("codegen", plan, option, "x", "-o", tmp_path / "x.c"), 2, f"{option} x: there is no such choice"
         )
     assert not list(tmp_path.glob("*.[ch]"))
+
+
+def test_profile_takes_plans_and_models_and_refuses_options_that_would_change_nothing(
+    stowplan, plan: Path, digits: Path, tmp_path: Path
+) -> None:
+    for file in (plan, digits):
+        outcome = stowplan("profile", file, "--runs", "3", "--each", "--trace", tmp_path / "t.json")
+        assert outcome.code == 0
+        assert "3 runs on cpu" in outcome.out
+        assert "conv_2d_s8" in outcome.out
+    for option in ("--threads", "--precision", "--signature", "--device"):
+        refused(stowplan("profile", plan, option, "2"), 2, f"{option}: means nothing to the C kernels; add --on cpu")
+    refused(stowplan("profile", plan, "--on", "cpu"), 2, "is a plan, which runs with the C kernels")
+    plan.write_bytes(plan.read_bytes()[:-1])
+    refused(stowplan("profile", plan), 1, plan.name)

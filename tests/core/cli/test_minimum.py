@@ -109,11 +109,6 @@ def test_a_time_limit_that_is_no_time_is_refused(stowplan, digits: Path, value: 
     assert err == f"Error: --time-limit {value}: write seconds, more than 0 and at most 86400\n"
 
 
-def test_a_time_limit_without_a_search_is_refused(stowplan, digits: Path) -> None:
-    code, _, err = stowplan("analyze", digits, "--time-limit", "3")
-    assert (code, err) == (2, "Error: --time-limit: is for --minimum and --pareto; add one of them\n")
-
-
 def test_the_time_limit_reaches_the_scheduler(stowplan, digits: Path, monkeypatch) -> None:
     from stowplan_scheduler_stream import StreamScheduler
 

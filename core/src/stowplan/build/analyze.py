@@ -24,11 +24,10 @@ _TRIALS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What to find out beyond one budget, and how long the scheduler may look for each plan of it."""
+    """What to find out beyond one budget."""
 
     minimum: bool = False
     pareto: bool = False
-    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def analyze_model(
     asked = questions or Questions()
     session = Session(request, plugins)
     facts, plan = _at_budget(session)
-    asker = Asker(session, asked.time_limit_s)
+    asker = Asker(session, request.time_limit_s)
     if asked.minimum:
         minimum, smallest = find_minimum(asker, progress)
         facts = replace(facts, minimum=minimum)

@@ -45,16 +45,18 @@ _CHEAP, _QUADRATIC = 100, 1500
 
 
 def place(boxes: Sequence[Box], capacity_bytes: int | None, floor_bytes: int = 0) -> Placement:
-    """Return the lowest placement that a few greedy orders find; for many boxes the first within the capacity.
+    """Return the lowest placement that a few greedy orders find; for many boxes the first within the capacity, or the
+    very first where none can be.
 
     Offsets are multiples of each box's alignment and not below `floor_bytes`.
     """
     best: Placement | None = None
+    hopeless = len(boxes) > _CHEAP and capacity_bytes is not None and live_peak(boxes) + floor_bytes > capacity_bytes
     for packer in [*_TIME_ORDERS, *(_SIZE_ORDERS if len(boxes) <= _QUADRATIC else ())]:
         found = packer(boxes, floor_bytes)
         if best is None or found.height_bytes < best.height_bytes:
             best = found
-        if len(boxes) > _CHEAP and capacity_bytes is not None and best.height_bytes <= capacity_bytes:
+        if hopeless or (len(boxes) > _CHEAP and capacity_bytes is not None and best.height_bytes <= capacity_bytes):
             break
     assert best is not None
     return best

@@ -48,6 +48,7 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
         "pool_bytes": schedule.pool_bytes,
         "live_peak_bytes": schedule.live_peak_bytes,
         "reserved": schedule.weights_reserved_bytes,
+        "lower_bound_bytes": schedule.lower_bound_bytes,
         "certificate": schedule.certificate,
         "tiles": [[t.operator, t.columns, t.channels, t.section, t.turn] for t in schedule.tiles],
     }
@@ -75,6 +76,7 @@ def schedule_of(document: Mapping[str, Any], target: Target) -> Schedule:
         pool_bytes=tuple(document["pool_bytes"]),
         live_peak_bytes=tuple(document["live_peak_bytes"]),
         weights_reserved_bytes=document["reserved"],
+        lower_bound_bytes=document["lower_bound_bytes"],
         certificate=document["certificate"],
         tiles=tuple(
             Tile(operator=operator, columns=_range(columns), channels=_range(channels), section=section, turn=turn)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_depfile(path: Path, output: Path, inputs: Iterable[str | Path]) -> None:
+def write_depfile(path: Path, output: str | Path, inputs: Iterable[str | Path]) -> None:
     """Write `output: inputs`, names escaped as both tools have it. Raises `OutputError`."""
     from stowplan.cli.output import check_output, write_file
 
@@ -15,7 +15,7 @@ def write_depfile(path: Path, output: Path, inputs: Iterable[str | Path]) -> Non
     write_file(path, rule(output, inputs).encode("utf-8", "surrogateescape"))
 
 
-def rule(output: Path, inputs: Iterable[str | Path]) -> str:
+def rule(output: str | Path, inputs: Iterable[str | Path]) -> str:
     # Folders are left out: their times move with every file that Python compiles in them.
     names = [escaped(name) for name in dict.fromkeys(map(str, inputs)) if not os.path.isdir(name)]
     return f"{escaped(str(output))}:" + "".join(f" \\\n  {name}" for name in names) + "\n"

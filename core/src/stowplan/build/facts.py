@@ -132,9 +132,11 @@ class Facts:
     """Everything `compile` and `analyze` print, and `--json` returns. Sizes are bytes; None is not known or not asked.
 
     `fits` is the verdict; `cause` says why not. `tflite_micro_bytes` is the arena of TFLite Micro's planner,
-    `unscheduled_bytes` the live peak of whole tensors in file order. `traffic` is (read, written) slow memory per
-    inference, measured in a run; `recompute` how many times the model's arithmetic the plan does. `compressed` maps a compressor to the plan size it would give. `shrink` says what
-    stands in the way of a budget, `minimum` and `pareto` are there when they were asked for.
+    `unscheduled_bytes` the live peak of whole tensors in file order. `certificate` says what was proven, and
+    `lower_bound_bytes` below which no schedule of that class gets by, where it was looked for.
+    `traffic` is (read, written) slow memory per inference, measured in a run; `recompute` how many times the
+    model's arithmetic the plan does. `compressed` maps a compressor to the plan size it would give.
+    `shrink` says what stands in the way of a budget, `minimum` and `pareto` are there when they were asked for.
     """
 
     file: str
@@ -156,6 +158,8 @@ class Facts:
     largest_tensor_shape: tuple[int, ...] = ()
     fast_bytes: int | None = None
     live_peak_bytes: int | None = None
+    lower_bound_bytes: int | None = None
+    certificate: str = ""
     slow_bytes: int | None = None
     reserved_bytes: int = 0
     stages: int = 0

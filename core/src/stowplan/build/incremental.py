@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stowplan.build.pipeline import CompileResult, Proven, Session
     from stowplan.flow.plan import Plan
 
+CUT_SHORT = "the time limit ended the search, a longer one may give a smaller plan; this one is not kept in the cache"
 _NOT_A_SCHEDULE = (InternalFault, IndexError, KeyError, ValueError, TypeError, AttributeError)
 """What the checker and the lowering raise for a schedule that somebody else put into the cache."""
 
@@ -176,6 +177,9 @@ class _Build:
         entry = Entry(document=self.question.document, files={PLAN: result.data}, meta=meta)
         if self._tools_changed():
             self.telemetry.event("failure", key=self.question.key, reason="tools or model changed during the build")
+        elif result.schedule.cut_short:
+            said.append(CUT_SHORT)
+            status = "off"
         else:
             self.cache.put(entry)
         return replace(artifact_of(entry, self.question.key, status, self.layer, self.telemetry), plan=result.plan)
@@ -205,7 +209,7 @@ class _Build:
                 "runs": runs_document(result.runs),
                 "made_ns": time.time_ns(),
             }
-            if not self._tools_changed():
+            if not self._tools_changed() and not result.schedule.cut_short:
                 self.cache.put(Entry(document=document, files={}, meta=meta))
             return result
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stowplan.build.identity import Identities
-from stowplan.build.passes import pads
+from stowplan.build.passes import channels, pads, planes
 from stowplan.build.request import CompileRequest
 from stowplan.cache.key import FORMAT
 from stowplan.errors import UsageError
@@ -14,7 +14,10 @@ from stowplan.nouns import asdict
 
 SCHEMA_VERSION = 1
 """Goes up when graphs or canonical operators mean something else than before."""
-BUILTIN_STEPS = ("import", f"{pads.NAME} {pads.VERSION}", "schedule", "verify", "lower", "pack", "prove", "serialize")
+BUILTIN_STEPS = (
+    "import", f"{pads.NAME} {pads.VERSION}", f"{channels.NAME} {channels.VERSION}", f"{planes.NAME} {planes.VERSION}",
+    "schedule", "verify", "lower", "pack", "prove", "serialize",
+)  # fmt: skip
 
 
 def plan_document(
@@ -80,7 +83,12 @@ def _schedule(request: CompileRequest, identities: Identities) -> dict[str, Any]
     return {
         "scheduler": request.scheduler,
         "version": versions[0] if versions else "",
-        "options": {"recompute": request.recompute, "stream_inputs": sorted(request.stream_inputs)},
+        # Not the time limit: a plan that it cut short is never stored, and any other is what no limit would give.
+        "options": {
+            "optimal": request.optimal,
+            "recompute": request.recompute,
+            "stream_inputs": sorted(request.stream_inputs),
+        },
     }
 
 

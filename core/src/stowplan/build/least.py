@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from stowplan.build.passes import planes
 from stowplan.build.pipeline import POOL_NAMES, Session
-from stowplan.build.planning import PlanOptions, plan_uncompressed
+from stowplan.build.planning import Lowering, PlanOptions, plan_uncompressed
 from stowplan.build.work import recompute_factor
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import Pool, Target
@@ -40,6 +43,7 @@ class Asker:
         streamed = self.session.streamed if streamed_inputs is None else streamed_inputs
         asked = ScheduleOptions(
             thorough=True,
+            optimal=self.session.request.optimal,
             time_limit_s=self.time_limit_s,
             streamed_inputs=streamed,
             recompute=self.session.request.recompute if recompute is None else recompute,
@@ -52,11 +56,18 @@ class Asker:
 
     def prove(self, plan: Plan) -> tuple[Metrics, ...]:
         """Run a plan. Raises `ProofFailed`."""
-        return self.session.prove(write_plan(plan))
+        return self.session.prove(write_plan(plan), self._lowering(plan.schedule.streamed))
+
+    def _lowering(self, streamed: Sequence[int]) -> Lowering:
+        """Return the session's operators, or those of the graph in which other inputs arrive row by row."""
+        session = self.session
+        graph = planes.arriving_pixels(session.graph, streamed)
+        return session.lowering if graph is session.graph else Lowering(graph)
 
     def _plan(self, sizes: tuple[int | None, ...], asked: ScheduleOptions) -> Plan:
         session = self.session
         pools = tuple(Pool(name=name, size_bytes=size) for name, size in zip(POOL_NAMES, sizes, strict=False))
         scheduler = session.host.schedulers()[session.request.scheduler]
         options = PlanOptions(schedule=asked)
-        return plan_uncompressed(session.model, session.lowering, Target(pools=pools), scheduler, options)
+        lowering = self._lowering(asked.streamed_inputs)
+        return plan_uncompressed(session.model, lowering, Target(pools=pools), scheduler, options)

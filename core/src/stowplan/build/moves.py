@@ -7,12 +7,16 @@ both counted in row-major order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from stowplan.flow.graph import Operator
 from stowplan.nouns import dataclass
 
 MOVES = frozenset({"rearrange", "sample"})
+
+MOST_RUNS = 32
+"""As many runs describe what one row is made of; beyond that it is taken for all that lies between."""
 
 Offsets = Sequence[int]
 
@@ -47,6 +51,33 @@ class Source:
             low += _least(part)
             high += _most(part)
         return range(low, high + 1)
+
+    def runs(self, first: int, last: int) -> list[range]:
+        """Return the input elements that the output elements [first, last) come from, as ranges with little between.
+
+        Together they may hold more than what is read, never less: where a few long runs do not describe it, it is
+        the span.
+        """
+        block, free = last - first, len(self.axes)
+        while free > 0 and prod(self.sizes[free - 1 :]) <= block:
+            free -= 1
+        inner = self.axes[free:]
+        long = max((n for n, axis in enumerate(inner) if _is_dense(axis)), key=lambda n: len(inner[n]), default=None)
+        if long is None or prod(self.sizes[free:]) != block or first % block:
+            return [self.span(first, last)]
+        if block > MOST_RUNS * len(inner[long]):
+            return [self.span(first, last)]
+        start, size = self.base, self.elements
+        for axis in self.axes[:free]:
+            size //= len(axis)
+            start += axis[first // size % len(axis)]
+        others = product(*(axis for n, axis in enumerate(inner) if n != long))
+        begins = sorted(start + sum(offsets) for offsets in others)
+        return [range(begin, begin + len(inner[long])) for begin in begins]
+
+
+def _is_dense(axis: Offsets) -> bool:
+    return isinstance(axis, range) and axis.step == 1 and len(axis) > 1
 
 
 def even(count: int, step: int) -> Offsets:

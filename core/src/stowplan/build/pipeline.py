@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stowplan.build import survey
 from stowplan.build.facts import Facts
-from stowplan.build.passes import pads
+from stowplan.build.passes import channels, pads, planes
 from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
@@ -50,7 +50,10 @@ class Proven:
     runs: tuple[Metrics, ...] = ()
 
 
-BUILTIN_PASSES = (Step(name=pads.NAME, version=pads.VERSION, run=pads.fold_pads),)
+BUILTIN_PASSES = (
+    Step(name=pads.NAME, version=pads.VERSION, run=pads.fold_pads),
+    Step(name=channels.NAME, version=channels.VERSION, run=channels.remove_channels),
+)
 """What is done to every graph before it is scheduled; the report's rivals see it as it was imported."""
 STEPS = 3
 """Runs in a row in which a model that keeps state is proven."""
@@ -75,20 +78,30 @@ class Session:
         with self.telemetry.span("parse", model=self.model.name, size_bytes=self.model.size_bytes):
             graph = importer.load(self.model, request.input_shapes)
         imported = self._passed(graph, request.steps)
-        self.graph = self._passed(imported, BUILTIN_PASSES)
-        self.streamed = streamed_inputs(self.graph, request.stream_inputs)
+        passed = self._passed(imported, BUILTIN_PASSES)
+        self.streamed = streamed_inputs(passed, request.stream_inputs)
+        self.graph = planes.arriving_pixels(passed, self.streamed)
         self.lowering = Lowering(self.graph)
         self.facts = survey.model_facts(self.model, imported, request.target, self.host)
         self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
-        self.facts = replace(self.facts, compressor=request.compressor, xip=request.xip)
+        self.facts = replace(self.facts, notes=self.graph.notes, compressor=request.compressor, xip=request.xip)
 
     def plan(self, target: Target, compressor: str, known: Schedule | None = None) -> Plan:
         """Return a checked plan for a target, with a schedule known before or a new one. Raises `DoesNotFit`."""
+        request = self.request
+        if request.optimal and compressor != "none":
+            raise UsageError(f"--optimal: leaves no room for -c {compressor} to choose stages in; give one of the two")
         options = PlanOptions(
-            xip=self.request.xip,
-            keep_names=self.request.keep_names,
+            xip=request.xip,
+            keep_names=request.keep_names,
             provenance=tuple(self._provenance(compressor).items()),
-            schedule=ScheduleOptions(streamed_inputs=self.streamed, recompute=self.request.recompute),
+            schedule=ScheduleOptions(
+                streamed_inputs=self.streamed,
+                recompute=request.recompute,
+                thorough=request.optimal,
+                optimal=request.optimal,
+                time_limit_s=request.time_limit_s,
+            ),
         )
         packer = None if compressor == "none" else self.host.compressors()[compressor]
         if known is not None:
@@ -100,14 +113,17 @@ class Session:
                 return plan_uncompressed(self.model, self.lowering, target, scheduler, options)
             return plan_compressed(self.model, self.lowering, target, scheduler, options, packer)
 
-    def prove(self, data: bytes) -> tuple[Metrics, ...]:
-        """Run a plan against the untiled schedule. Raises `ProofFailed`."""
+    def prove(self, data: bytes, lowering: Lowering | None = None) -> tuple[Metrics, ...]:
+        """Run a plan against the untiled schedule, of another graph than the session's where its lowering is given.
+
+        Raises `ProofFailed`.
+        """
+        lowering = lowering or self.lowering
+        graph = lowering.graph
         backend = self.host.backends()[self.request.backend]
         with self.telemetry.span("prove", model=self.model.name, backend=backend.name):
-            untiled = make_plan(self.model, self.lowering, separate_schedule(self.graph), PlanOptions())
-            return tuple(
-                prove(backend, data, write_plan(untiled), self.graph.digest, in_a_row=STEPS if self.graph.states else 1)
-            )
+            untiled = make_plan(self.model, lowering, separate_schedule(graph), PlanOptions())
+            return tuple(prove(backend, data, write_plan(untiled), graph.digest, in_a_row=STEPS if graph.states else 1))
 
     def _passed(self, graph: Graph, steps: tuple[Step, ...]) -> Graph:
         for step in steps:

@@ -154,8 +154,13 @@ def _sampled(op: Operator, source: tuple[int, ...], output: tuple[int, ...]) -> 
 
 
 def _lines(offset: int, steps: list[tuple[int, ...]], first: int, last: int) -> Iterator[Range]:
-    """Yield, for each run of the output along its last axis, the range its elements come from."""
+    """Yield, for each run of the output along its last axis, the range its elements come from; where they lie apart,
+    the ranges of all that lie side by side.
+    """
     *outer, inner = steps or [(0,)]
+    if max(inner) - min(inner) >= 2 * len(inner):
+        yield from _merged(sorted(_places(offset, steps, first, last)))
+        return
     line = len(inner)
     for number in range(first // line, -(-last // line)):
         start, rest = offset, number
@@ -164,6 +169,23 @@ def _lines(offset: int, steps: list[tuple[int, ...]], first: int, last: int) -> 
             start += axis[index]
         part = inner[max(first - number * line, 0) : min(last - number * line, line)]
         yield start + min(part), start + max(part) + 1
+
+
+def _places(offset: int, steps: list[tuple[int, ...]], first: int, last: int) -> Iterator[int]:
+    """Yield the element that each of the output's elements [first, last) comes from."""
+    sizes = [prod(map(len, steps[axis + 1 :])) for axis in range(len(steps))]
+    for number in range(first, last):
+        yield offset + sum(axis[number // size % len(axis)] for axis, size in zip(steps, sizes, strict=True))
+
+
+def _merged(places: list[int]) -> Iterator[Range]:
+    start = end = places[0]
+    for place in places:
+        if place > end:
+            yield start, end
+            start = place
+        end = place + 1
+    yield start, end
 
 
 def _stretched(

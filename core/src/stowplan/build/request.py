@@ -32,8 +32,9 @@ class Step:
 class CompileRequest:
     """What the caller wants. `pools` are (name, budget in bytes), fast first; no pools means no budget.
 
-    The rows of the inputs named in `stream_inputs` arrive while the plan runs. Up to `recompute` times the arithmetic may
-    be done where that saves memory.
+    The rows of the inputs named in `stream_inputs` arrive while the plan runs. With `optimal` the scheduler goes on to
+    the least memory and its certificate; `time_limit_s` may end it early, and such a plan is not cached.
+    Up to `recompute` times the arithmetic may be done where that saves memory.
     The last four are for keys: `schema_version` and `target_label` are the caller's own, `emit_version` the plan file's
     (None: the current one), and `toolchain_revision` stands for what is found out about the tools where it is given.
     """
@@ -50,6 +51,8 @@ class CompileRequest:
     backend: str = "c"
     stream_inputs: tuple[str, ...] = ()
     recompute: float = 1.0
+    optimal: bool = False
+    time_limit_s: float | None = None
     steps: tuple[Step, ...] = ()
     schema_version: str = ""
     emit_version: str | None = None

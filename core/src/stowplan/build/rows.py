@@ -26,6 +26,9 @@ GROUPED = frozenset({"softmax", "log_softmax"})
 ANY_FORM = MOVES | {"bitcast", "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization"}
 """Operators that find elements by number, and so read rows of any length and fill rows of any length."""
 
+MOST_LINES = 4096
+"""An input is cut into no more lines than this: each has an address of its own."""
+
 WHOLE = ANY_FORM | {"svdf_state", "svdf_output", "lstm"}
 """Operators of which each unit reads all of its inputs (those with a closer rule excepted)."""
 
@@ -82,7 +85,7 @@ class Layout:
         self._units: dict[int, Units] = {}
         self._sources: dict[int, Source] = {}
         for tensor in dict.fromkeys((*graph.inputs, *_given(graph))):
-            self._own(tensor, self._asked_for(tensor) or self.default(tensor))
+            self._own(tensor, self._asked_for(tensor) or self._in_lines(tensor) or self.default(tensor))
         for operator in graph.operators:
             self._place(operator)
 
@@ -154,6 +157,16 @@ class Layout:
             return range(rows)
         raise UnsupportedError(f"operator {index} ({operator.source or operator.kind}): no rule for the rows it reads")
 
+    def touches(self, index: int, position: int, unit: int) -> list[range]:
+        """Return the rows that one unit reads as `reads` does, but without those between that it leaves out."""
+        operator, tensor = self.graph.operators[index], self.graph.operators[index].inputs[position]
+        if operator.kind not in MOVES or not self.graph.is_activation(tensor):
+            return [self.reads(index, position, unit)]
+        size = SIZE_BYTES[self.graph.tensors[tensor].dtype]
+        width, row = (self.forms[t].row_bytes // size for t in (operator.outputs[0], tensor))
+        runs = self.source(index).runs(unit * width, (unit + 1) * width)
+        return [range(run.start // row, (run.stop - 1) // row + 1) for run in runs]
+
     def batched(self, operator: Operator) -> bool:
         """Say whether a fully connected operator maps several vectors; rows then hold whole ones, or parts of one."""
         weights = self.graph.tensors[operator.inputs[1]]
@@ -212,6 +225,26 @@ class Layout:
         if operator.kind in ANY_FORM:
             return self._asked_for(output) or self.default(output)
         return self.default(output)
+
+    def _in_lines(self, tensor: int) -> Form | None:
+        """The form of an input that is only moved: its innermost lines, where a row of a result needs few of them.
+
+        Planes of pixels that are transposed at once need not all stay until the last row is made.
+        """
+        readers = self.graph.consumers.get(tensor, ())
+        *outer, width = self.graph.tensors[tensor].shape or (1,)
+        lines = Form(prod(outer), width * SIZE_BYTES[self.graph.tensors[tensor].dtype])
+        moved = all(self.graph.operators[reader].kind in MOVES for reader in readers)
+        if tensor in self.graph.outputs or not readers or not moved or not 1 < lines.rows <= MOST_LINES:
+            return None
+        return lines if all(self._gains(reader, width) for reader in readers) else None
+
+    def _gains(self, reader: int, width: int) -> bool:
+        """Say whether the first row of a result is made of several lines that lie apart."""
+        output = self.graph.operators[reader].outputs[0]
+        row = self.default(output).row_bytes // SIZE_BYTES[self.graph.tensors[output].dtype]
+        runs = self.source(reader).runs(0, row)
+        return len(runs) > 1 and runs[0].stop + width <= runs[1].start
 
     def _asked_for(self, tensor: int) -> Form | None:
         """The form a flexible producer should give a tensor that is only read through one reshape."""

@@ -47,10 +47,14 @@ def model_facts(model: Model, graph: Graph, target: Target, plugins: Host) -> Fa
 
 
 def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Facts:
-    """Return the facts with how the rows of streamed inputs come."""
+    """Return the facts with how the rows of streamed inputs come; the graph may have them as the model has not."""
     graph = layout.graph
     ports = zip(facts.inputs, graph.entries, strict=True)
-    return replace(facts, inputs=tuple(_arriving(p, layout.form(t)) if t in streamed else p for p, t in ports))
+    inputs = tuple(
+        replace(_arriving(port, layout.form(t)), shape=graph.tensors[t].shape) if t in streamed else port
+        for port, t in ports
+    )
+    return replace(facts, inputs=inputs, notes=graph.notes)
 
 
 def _arriving(port: PortFact, form: Form, turns: int = 1) -> PortFact:
@@ -73,6 +77,8 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
         fits=True,
         fast_bytes=schedule.pool_bytes[FAST],
         live_peak_bytes=schedule.live_peak_bytes[FAST],
+        lower_bound_bytes=schedule.lower_bound_bytes,
+        certificate=schedule.certificate,
         slow_bytes=schedule.pool_bytes[SLOW] if len(schedule.pool_bytes) > 1 else 0,
         reserved_bytes=schedule.weights_reserved_bytes,
         stages=len(schedule.regions),

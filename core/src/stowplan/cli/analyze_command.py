@@ -9,7 +9,7 @@ from stowplan.cli.options import add_model, add_plot, input_shapes, recompute, t
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit, UsageError
+from stowplan.errors import DoesNotFit
 from stowplan.units import parse_pools, parse_size
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--minimum", action="store_true", help="the least memory: one pool, fast beside slow, streamed input"
     )
     parser.add_argument("--pareto", action="store_true", help="fast memory against slow traffic, over many budgets")
-    parser.add_argument(
-        "--time-limit", metavar="S", help="seconds that the search for each plan of --minimum or --pareto may take"
-    )
     add_plot(parser, "the memory map of the plan, or the curve of --pareto,")
 
 
@@ -42,8 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
     seconds = time_limit(arguments.time_limit)
-    if seconds is not None and not (arguments.minimum or arguments.pareto):
-        raise UsageError("--time-limit: is for --minimum and --pareto; add one of them")
     if arguments.plot is not None:
         check_output(arguments.plot, [arguments.model])
     from stowplan.build.analyze import Questions, analyze_model
@@ -57,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
         recompute=recompute(arguments.recompute),
+        optimal=arguments.optimal,
+        time_limit_s=seconds,
     )
-    questions = Questions(minimum=arguments.minimum, pareto=arguments.pareto, time_limit_s=seconds)
+    questions = Questions(minimum=arguments.minimum, pareto=arguments.pareto)
     with working(f"analyzing {safe(arguments.model.name)}") as progress:
         analysis = analyze_model(request, questions, progress)
         plot = _drawn(analysis, arguments)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, make_folder, print_json, write_files
 from stowplan.cli.plans import open_plan
-from stowplan.errors import OutputError, UsageError
-from stowplan.plugins.host import host
+from stowplan.cli.sources import check_source, generated, prefix_of
+from stowplan.errors import OutputError
 from stowplan.plugins.kinds import SourceOptions
 from stowplan.units import format_size
-
-LONGEST_NAME = 48  # leaves room for what a backend appends
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--specialize", metavar="WHICH", default="none",
         help="functions of their own for nodes: none (default), hot for those that take most time, all",
     )  # fmt: skip
+    parser.add_argument(
+        "--kernels", metavar="SET", default="auto",
+        help="portable, dsp, helium or x86; auto (default) has them all and leaves the choice to the C compiler",
+    )  # fmt: skip
     parser.add_argument("--no-selftest", dest="selftest", action="store_false", help="leave out NAME_selftest()")
     parser.add_argument(
         "-o", "--output", metavar="FILE.c", type=Path,
@@ -47,10 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     plan = open_plan(arguments.plan)
     output = _output(arguments)
-    name = identifier(output.stem) if arguments.name is None else _checked(arguments.name)
+    name = prefix_of(output, arguments.name)
     options = SourceOptions(
         name=name, format=arguments.format, package=arguments.package, weights=arguments.weights,
-        specialize=arguments.specialize, selftest=arguments.selftest,
+        specialize=arguments.specialize, kernels=arguments.kernels, selftest=arguments.selftest,
     )  # fmt: skip
     files = generated(plan.data, output, options, arguments.backend)
     for folder in {path.parent for path in files}:
@@ -64,21 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def generated(plan: bytes, output: Path, options: SourceOptions, backend: str) -> dict[Path, bytes]:
-    """Return the C of a plan by the files it goes into: those of a package in the folder `output`, else beside it."""
-    sources = host().backends()[backend].generate(plan, options)
-    if options.package:
-        return {_within(output, file): data for file, data in sources.items()}
-    return {_place(output, file, options.name): data for file, data in sources.items()}
-
-
 def _output(arguments: argparse.Namespace) -> Path:
     """Return the source to write, or the folder of a package; what cannot become one is refused before any work."""
     plan: Path = arguments.plan
     if not arguments.package:
         output: Path = arguments.output or plan.with_suffix(".c")
-        if output.suffix.lower() != ".c":
-            raise OutputError(f"{output}: write a name that ends in .c; headers go beside it")
+        check_source(output)
         check_output(output, [plan])
         return output
     output = arguments.output or plan.with_suffix("")
@@ -87,30 +79,3 @@ def _output(arguments: argparse.Namespace) -> Path:
     if not output.parent.is_dir():
         raise OutputError(f"{output}: the folder {output.parent} does not exist")
     return output
-
-
-def _within(folder: Path, file: str) -> Path:
-    """Return where a package's file goes."""
-    path = PurePosixPath(file)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise OutputError(f"the backend named a file {file!r}, which does not lie in the package")
-    return folder / path
-
-
-def _place(output: Path, file: str, name: str) -> Path:
-    """Return where a generated file goes: the source under the name asked for, everything else beside it."""
-    if Path(file).name != file:
-        raise OutputError(f"the backend named a file {file!r}, which is no plain file name")
-    return output if file == f"{name}.c" else output.parent / file
-
-
-def identifier(stem: str) -> str:
-    """Return the beginning of C identifiers made from a file's name; what the user names is the backend's to judge."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME]
-    return name if name[:1].isalpha() and not name.lower().startswith("stow") else f"model_{name}".rstrip("_")
-
-
-def _checked(name: str) -> str:
-    if not name:
-        raise UsageError("--name: is empty; leave it out to use the output's name")
-    return name

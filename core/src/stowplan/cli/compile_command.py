@@ -15,12 +15,12 @@ from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
 from stowplan.cli.caching import add_cache, check_choice, name_folder, open_cache, open_store, read_only
-from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, recompute
+from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, recompute, time_limit
 from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.nouns import replace
 from stowplan.units import parse_pools, parse_size
 
@@ -50,7 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_plot(parser, "the memory map of the plan")
     parser.add_argument("--explain", action="store_true", help="say what changed since this file was last compiled")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write what took how long, to open in Perfetto")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors and warnings")
+    parser.add_argument("--codegen", metavar="FILE.c", type=Path, help="write C too, as stowplan codegen does")
+    parser.add_argument("--name", help="with --codegen: prefix of the functions (default from FILE)")
     parser.add_argument("--depfile", metavar="FILE", type=Path, help="write all inputs as a rule for make or ninja")
+    parser.add_argument("--depfile-target", metavar="FILE", help="what that rule is for (default the plan)")
     add_cache(parser)
 
 
@@ -60,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
     plot: Path | None = arguments.plot
-    check_outputs([output, *([plot] if plot else [])], [arguments.model])
+    check_outputs([output, *filter(None, [plot, arguments.codegen])], [arguments.model])
     check_choice(arguments, "compile")
+    _check_extras(arguments)
     store = _store(arguments)
     request = CompileRequest(
         model_path=arguments.model,
@@ -75,16 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
         recompute=recompute(arguments.recompute),
+        optimal=arguments.optimal,
+        time_limit_s=time_limit(arguments.time_limit),
     )
     try:
         with ExitStack() as stack:
             telemetry = _telemetry(arguments, stack)
             with working(f"compiling {safe(arguments.model.name)}"):
                 artifact = _compiled(arguments, request, store, telemetry)
-                files = {output: artifact.data, **_drawn(plot, artifact)}
+                files = {output: artifact.data, **_drawn(plot, artifact), **_sources(arguments, artifact.data, output)}
         write_files(files)
     except DoesNotFit as err:
-        return _does_not_fit(err, arguments.json)
+        return _does_not_fit(err, arguments)
     _finish(arguments, request, store, artifact, output)
     return 0
 
@@ -142,6 +149,35 @@ def _with_plan(request: CompileRequest, cache: Layered, artifact: Artifact, tele
     return replace(artifact, plan=plan)
 
 
+def _check_extras(arguments: argparse.Namespace) -> None:
+    """Raise `UsageError` or `OutputError` for options that make no sense together, before any work is done."""
+    if arguments.quiet and arguments.json:
+        raise UsageError("-q: goes not with --json, which is there to be read")
+    if arguments.depfile_target is not None and arguments.depfile is None:
+        raise UsageError("--depfile-target: goes with --depfile FILE")
+    if arguments.depfile is not None:
+        check_outputs([arguments.depfile], [arguments.model])
+    if arguments.codegen is None:
+        if arguments.name is not None:
+            raise UsageError("--name: goes with --codegen FILE.c")
+        return
+    from stowplan.cli.sources import check_source
+
+    check_source(arguments.codegen)
+
+
+def _sources(arguments: argparse.Namespace, plan: bytes, output: Path) -> dict[Path, bytes]:
+    if arguments.codegen is None:
+        return {}
+    from stowplan.cli.sources import generated, prefix_of
+    from stowplan.plugins.kinds import SourceOptions
+
+    options = SourceOptions(name=prefix_of(arguments.codegen, arguments.name))
+    files = generated(plan, arguments.codegen, options, "c")
+    check_outputs([output, *files])  # a header may meet the plan
+    return files
+
+
 def _drawn(plot: Path | None, artifact: Artifact) -> dict[Path, bytes]:
     if plot is None or artifact.plan is None:
         return {}
@@ -176,7 +212,7 @@ def _finish(
 
         inputs = inputs_of(request)  # asked again: what changed during the build has another key by now
         if arguments.depfile is not None:
-            write_depfile(arguments.depfile, output, [*inputs.files, *inputs.tools])
+            write_depfile(arguments.depfile, arguments.depfile_target or output, [*inputs.files, *inputs.tools])
         if _is_remembered(arguments, artifact):
             texts = [
                 _report(arguments, replace(artifact, cache="unchanged", layer=""), (), str(output), kept),
@@ -218,12 +254,16 @@ def _report(
     last_line: Callable[[Facts, str], str],
 ) -> str:
     """Return what the command prints, with colours that are taken out again where nobody wants them."""
+    if arguments.quiet:
+        return ""
     facts = artifact.facts
     with redirect_stdout(Coloured()) as said:
         if arguments.json:
             status = {"status": artifact.cache, "layer": artifact.layer, "key": artifact.key}
-            plotted = {} if arguments.plot is None else {"plot_written": str(arguments.plot)}
-            print_json(document(facts, file_written=output, cache=status, reasons=list(reasons), **plotted))
+            more = {} if arguments.plot is None else {"plot_written": str(arguments.plot)}
+            if arguments.codegen is not None:
+                more["source_written"] = str(arguments.codegen)
+            print_json(document(facts, file_written=output, cache=status, reasons=list(reasons), **more))
         else:
             print_report(facts)
             if arguments.explain:
@@ -233,6 +273,8 @@ def _report(
                 print(f"verified: {safe(output)} equals the cached one")
             if arguments.plot is not None:
                 print(f"wrote {safe(str(arguments.plot))}   memory map")
+            if arguments.codegen is not None:
+                print(f"wrote {safe(str(arguments.codegen))}   C source, its header beside it")
     return said.getvalue()
 
 
@@ -252,12 +294,12 @@ def _reasons(arguments: argparse.Namespace, store: Store | None, artifact: Artif
     return reasons or ("no input changed",)
 
 
-def _does_not_fit(err: DoesNotFit, as_json: bool) -> int:
+def _does_not_fit(err: DoesNotFit, arguments: argparse.Namespace) -> int:
     """Print what is known of a model that gets no plan: the report as far as it goes, and the cause."""
-    if as_json:
+    if arguments.json:
         print_json(refusal(err.refusal, err.code, err.details(), err.facts))
         return err.exit_code
-    if err.facts is not None:
+    if err.facts is not None and not arguments.quiet:
         print_report(err.facts)
     print_error(err, as_json=False, message=err.refusal)
     return err.exit_code

@@ -24,6 +24,7 @@ COMMANDS = {
     "accelerate": ("accelerate_command", "what an accelerator really takes of a model"),
     "profile": ("profile_command", "where a model's time goes, operator by operator"),
     "build": ("build_command", "every model and target of a project; only what changed"),
+    "batch": ("batch_command", "many commands from a file, in one process"),
     "cache": ("cache_command", "what the cache holds, and what an output was made from"),
     "plugins": ("plugins_command", "what is installed, and whether it works"),
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from stowplan.cli.output import columns, painted, print_json, safe
 from stowplan.cli.report import count, streamed
+from stowplan.errors import DoesNotFit
 from stowplan.flow.model import Model
 from stowplan.planfile import layout
 from stowplan.planfile.reader import PlanView, read_plan
@@ -35,6 +37,24 @@ def show(file: Model, verbose: bool, as_text: bool, as_json: bool) -> int:
             blocks[3:3] = [_stages(plan), _nodes(plan)]
         print("\n\n".join("\n".join(block) for block in blocks if block))
     return 0
+
+
+def check_budgets(file: Model, pools: Mapping[str, int], flash_bytes: int | None) -> None:
+    """Raise `DoesNotFit` with everything that a plan needs more of; a memory that is not named has no limit.
+
+    Where only fast memory is named a plan that uses slow memory is refused: there is none.
+    """
+    plan = read_plan(file.data, file.name)
+    budgets = [("fast memory", plan.fast_bytes, pools.get("fast"))]
+    budgets.append(("slow memory", plan.slow_bytes, pools.get("slow", 0 if pools else None)))
+    budgets.append(("flash", len(plan.data), flash_bytes))
+    over = [
+        f"{what} needs {format_size(need)}, {format_size(budget)} allowed ({format_size(need - budget)} over)"
+        for what, need, budget in budgets
+        if budget is not None and need > budget
+    ]
+    if over:
+        raise DoesNotFit(f"{safe(file.name)}: {'; '.join(over)}. Compile the model with these budgets, or allow more")
 
 
 def _heading(plan: PlanView, file: Model) -> list[str]:

@@ -16,16 +16,20 @@ from stowplan.plugins.kinds import Accelerated, LoadOptions, ModelBackend
 MOST_RUNS = 1_000_000
 
 
-def add_loading(parser: argparse.ArgumentParser, on: str) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path, help="TFLite model")
-    parser.add_argument("--on", metavar="LIST", default=on, help=f"accelerators in order of preference (default {on})")
+def add_loading(parser: argparse.ArgumentParser, on: str | None, what: str = "TFLite model") -> None:
+    """Add the options; `on` is the default of --on, None where there is another way without it."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help=what)
+    default = f"accelerators in order of preference (default {on})" if on else "accelerators in order of preference"
+    parser.add_argument("--on", metavar="LIST", default=on, help=default)
     parser.add_argument(
         "--precision", metavar="NAME", default="default", help="default, fp16, fp32, ...: see the backend"
     )
     parser.add_argument("--signature", metavar="KEY", help="which signature, by key or index (default the first)")
     parser.add_argument("--threads", metavar="N", type=int, default=1, help="threads for the CPU (default 1)")
     parser.add_argument("--device", metavar="NAME", default="", help="which device of an accelerator that has several")
-    parser.add_argument("-b", "--backend", metavar="NAME", default="litert", help="what runs it (default litert)")
+    parser.add_argument(
+        "-b", "--backend", metavar="NAME", default="litert" if on else None, help="what runs it (default litert)"
+    )
     add_json(parser)
 
 

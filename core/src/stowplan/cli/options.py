@@ -59,8 +59,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--recompute",
         metavar="F",
         default="1.0",
-        help="do up to F times the arithmetic where that saves memory (default 1.0); rows of streamed inputs may then be "
-        "wanted several times over",
+        help="do up to F times the arithmetic where that saves memory (default 1.0); streamed inputs may then "
+        "be wanted several times over",
+    )
+    parser.add_argument(
+        "--optimal",
+        action="store_true",
+        help="go on to the least fast memory, and say how near the plan is to it",
+    )
+    parser.add_argument(
+        "--time-limit", metavar="S", help="seconds that the search for each plan may take; otherwise it counts steps"
     )
     parser.add_argument("-f", "--flash", metavar="SIZE", help="flash for the plan; a larger plan is refused")
     parser.add_argument("--scheduler", metavar="NAME", default="stream", help="which scheduler (default stream)")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from stowplan.cli.boards import add_board, board_options
 from stowplan.cli.loading import add_loading, count_of, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
@@ -16,8 +17,9 @@ from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import replace
+from stowplan.planfile.reader import is_plan, read_plan
 from stowplan.plugins.host import host
-from stowplan.plugins.kinds import Accelerated, Profile, ProfileEvent, ProfileTotal
+from stowplan.plugins.kinds import Compiled, LoadOptions, Profile, ProfileEvent, ProfileTotal
 from stowplan.units import format_size
 
 BAR = 24
@@ -25,36 +27,41 @@ TRACE_EVENTS = 10_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_loading(parser, on="cpu")
+    add_loading(parser, on=None, what="model or plan; without --on it runs with the C kernels of this machine")
     parser.add_argument("--runs", metavar="N", type=int, default=100, help="runs to record (default 100)")
     parser.add_argument("--warm-up", metavar="N", type=int, default=10, help="runs before that (default 10)")
     parser.add_argument("--each", action="store_true", help="every operator, in the order of a run")
     parser.add_argument("--trace", metavar="FILE.json", type=Path, help="timeline of the last runs, in Chrome's format")
     parser.add_argument("--profiler", metavar="NAME", help="who records (default the backend's own)")
+    add_board(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    board = board_options(arguments)
+    if board is not None:
+        from stowplan.cli import board_profile  # it compiles models, which is not needed to time them
+
+        return board_profile.run(arguments, board)
     runs, warm_up = count_of(arguments.runs, "--runs"), count_of(arguments.warm_up, "--warm-up")
     if arguments.trace is not None:
         if arguments.trace.suffix.lower() != ".json":
             raise UsageError(f"--trace {arguments.trace}: write a name that ends in .json")
         check_output(arguments.trace, [arguments.model])
-    options = replace(load_options(arguments), profile=True)
-    backend = model_backend(arguments.backend)
-    profiler = host().profilers()[arguments.profiler or arguments.backend]
     model = Model.read(arguments.model)
+    load, own = _way(arguments, model)
+    profiler = host().profilers()[arguments.profiler or own]
     what = f"recording {model.name}, which takes {format_size(profiler.cost_bytes)} of memory"
     if not arguments.json:
         print(
             f"{painted(safe(model.name), 'bold')}   recording takes up to {format_size(profiler.cost_bytes)} of memory"
         )
-    with working(what), closing(backend.load_model(model, options)) as loaded:
+    with working(what), closing(load()) as loaded:
         recording = profiler.attach(loaded)
         plain_us, recorded_us = record(loaded, recording, warm_up, runs)
         kinds, each = recording.by_kind(), recording.by_operator()
         if arguments.trace is not None:
             write_file(arguments.trace, trace(recording.events(TRACE_EVENTS), model.name))
-        used = loaded.acceleration.used
+        used = _used(loaded)
         note = recording.note
     if arguments.json:
         print_json(dict(report=1, model=model.name, on=used, runs=runs, run_us=plain_us, recorded_run_us=recorded_us,
@@ -67,7 +74,48 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def record(model: Accelerated, recording: Profile, warm_up: int, runs: int) -> tuple[float, float]:
+def _way(arguments: argparse.Namespace, model: Model) -> tuple[Callable[[], Compiled], str]:
+    """Return what loads the model or plan, and whose profiler goes with that."""
+    plan = is_plan(model.data)
+    if arguments.on is None and arguments.backend in (None, "c"):
+        _check_unused(arguments)
+        data = read_plan(model.data, model.name).data if plan else None
+        return lambda: host().backends()["c"].compile(_planned(model) if data is None else data), "host"
+    if plan:
+        raise UsageError(
+            f"{model.name} is a plan, which runs with the C kernels: leave out --on and -b, or give its model"
+        )
+    name = arguments.backend or "litert"
+    arguments.on = arguments.on or "cpu"
+    options, backend = replace(load_options(arguments), profile=True), model_backend(name)
+    return lambda: backend.load_model(model, options), name
+
+
+def _check_unused(arguments: argparse.Namespace) -> None:
+    """Refuse options that would change nothing."""
+    usual = LoadOptions()
+    given = (
+        ("--precision", arguments.precision != usual.precision), ("--signature", arguments.signature is not None),
+        ("--threads", arguments.threads != usual.threads), ("--device", arguments.device != usual.device),
+    )  # fmt: skip
+    for option, is_given in given:
+        if is_given:
+            raise UsageError(f"{option}: means nothing to the C kernels; add --on cpu to profile another runtime")
+
+
+def _planned(model: Model) -> bytes:
+    """Return a plan of a model with as much memory as it likes; nobody keeps it, so it is not proven."""
+    from stowplan.build.pipeline import CompileRequest, compile_model
+
+    return compile_model(CompileRequest(model_path=model.path, prove=False)).data
+
+
+def _used(loaded: Compiled) -> str:
+    acceleration = getattr(loaded, "acceleration", None)
+    return f"cpu, {getattr(loaded, 'kernels', 'unknown')} kernels" if acceleration is None else str(acceleration.used)
+
+
+def record(model: Compiled, recording: Profile, warm_up: int, runs: int) -> tuple[float, float]:
     """Record `runs` runs after `warm_up` others; return the median microseconds of both, since recording costs too."""
     inputs = [sample(port, seed) for seed, port in enumerate(model.inputs)]
     before = [model.run_with_metrics(inputs)[1].duration_ns for _ in range(warm_up)]

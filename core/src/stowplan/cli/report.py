@@ -143,6 +143,8 @@ def _flash(facts: Facts) -> list[str]:
 
 def _remarks(facts: Facts) -> list[str]:
     rows = [("note", note) for note in facts.notes]
+    if facts.certificate:
+        rows.append(("bound", facts.certificate))
     if facts.proof:
         rows.append(("proof", facts.proof))
     return columns(rows, indent="")

@@ -1,15 +1,18 @@
-"""`stowplan run`: executes a plan on this machine, in arenas of exactly the sizes it states."""
+"""`stowplan run`: executes a plan here or on a board, in arenas of exactly the sizes it states."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from stowplan.cli.arrays import check_suffix, describe, labelled, read_tensor, to_file, values
+from stowplan.cli.boards import add_board, board_options, on_board, report_document, used_lines
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, write_file
 from stowplan.cli.plans import open_plan
@@ -17,7 +20,7 @@ from stowplan.errors import RuntimeFailure, UsageError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.planfile.reader import PlanView
 from stowplan.plugins.host import host
-from stowplan.plugins.kinds import Backend, Metrics, Port
+from stowplan.plugins.kinds import Backend, BoardOptions, BoardReport, Metrics, Port
 from stowplan.units import format_size
 
 Ports = Sequence[Port]
@@ -38,10 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=".npy or .bin file for an output, repeatable",
     )
     parser.add_argument("-b", "--backend", metavar="NAME", default="c", help="what runs it (default c)")
+    add_board(parser)
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    board = board_options(arguments)
     plan = open_plan(arguments.plan)
     takes, gives = labelled(plan.inputs, "input"), labelled(plan.outputs, "output")
     inputs = _assign(arguments.input, takes, "input")
@@ -50,14 +55,19 @@ def run(arguments: argparse.Namespace) -> int:
     for path in outputs.values():
         check_output(path, [arguments.plan, *inputs.values()])
     data = [read_tensor(inputs[port.name], port) for port in takes]
-    results, metrics = _execute(_backend(arguments.backend), plan.data, data)
+    report = None
+    if board is not None:
+        results, metrics, report = _execute_on(board, plan.data, data)
+    else:
+        results, metrics = _execute(_backend(arguments.backend), plan.data, data)
     for port, result in zip(gives, results, strict=True):
         if port.name in outputs:
             write_file(outputs[port.name], to_file(outputs[port.name], port, result))
     if arguments.json:
-        print_json(_document(plan, gives, results, metrics, outputs))
+        on = {} if report is None else dict(board=report_document(report))
+        print_json(_document(plan, gives, results, metrics, outputs) | on)
     else:
-        _print(plan, gives, results, metrics, outputs)
+        _print(plan, gives, results, metrics, outputs, report)
     return 0
 
 
@@ -67,6 +77,13 @@ def _execute(backend: Backend, plan: bytes, inputs: Sequence[bytes]) -> tuple[li
         return compiled.run_with_metrics(inputs)
     finally:
         compiled.close()
+
+
+def _execute_on(board: BoardOptions, plan: bytes, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics, BoardReport]:
+    with closing(on_board(plan, board)) as compiled:
+        start = time.perf_counter_ns()
+        results, report = compiled.measure(inputs)
+        return results, Metrics(duration_ns=time.perf_counter_ns() - start), report
 
 
 def _backend(name: str) -> Backend:
@@ -113,11 +130,17 @@ def _listed(names: Sequence[str]) -> str:
     return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 
-def _print(plan: PlanView, gives: Ports, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path]) -> None:
+def _print(
+    plan: PlanView, gives: Ports, results: Sequence[bytes], metrics: Metrics, files: Mapping[str, Path],
+    report: BoardReport | None,
+) -> None:  # fmt: skip
     memory = [f"{format_size(plan.fast_bytes)} fast"]
     if plan.slow_bytes:
         memory.append(f"{format_size(plan.slow_bytes)} slow")
-    print(f"{plan.name}   ran in {' and '.join(memory)} memory, {metrics.duration_ns / 1e6:.2f} ms on this machine")
+    how = f"{metrics.duration_ns / 1e6:.2f} ms on this machine" if report is None else f"on {report.board}"
+    print(f"{plan.name}   ran in {' and '.join(memory)} memory, {how}")
+    if report is not None:
+        print("\n".join(used_lines(report, plan.fast_bytes, plan.slow_bytes)))
     if metrics.slow_read_bytes is not None and metrics.slow_written_bytes is not None and plan.slow_bytes:
         read, written = format_size(metrics.slow_read_bytes), format_size(metrics.slow_written_bytes)
         print(f"slow traffic   {read} read, {written} written")

@@ -25,7 +25,7 @@ HEAD = b"stowplan-warm 1 "
 FOLDER = os.path.join("store", "v1", "warm")
 TOO_NEW_NS = 2_000_000_000
 UNANSWERED = frozenset({"--no-cache", "--recache", "--verify", "--explain", "--help", "-h"})
-WRITING = ("--trace", "--depfile", "--plot")
+WRITING = ("--trace", "--depfile", "--plot", "--codegen")
 STYLES = (b"\x1b[1m", b"\x1b[32m", b"\x1b[31m", b"\x1b[0m")
 
 

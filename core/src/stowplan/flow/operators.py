@@ -2,7 +2,8 @@
 
 Importers lower into these kinds, kernels implement them once. Tensors are NHWC. `x`, `w`, `b` name inputs in order;
 brackets give shapes; `?` marks an input that may be absent. Activations are words: none, relu (max(x, 0)),
-relu6 (clamp to 0..6), relu_n1_to_1 (clamp to -1..1). Padding is explicit, in elements, and pads with real 0.
+relu6 (clamp to 0..6), relu_n1_to_1 (clamp to -1..1), unbounded (as none, but floats may be
+infinite). Padding is explicit, in elements, and pads with real 0.
 Integer semantics are those of TFLite Micro's reference kernels (double rounding; `build/lower` holds the formulas).
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 from stowplan.nouns import dataclass
 
-ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
+ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1", "unbounded")
 
 UNARY_FLOAT = (
     "tanh", "hard_swish", "abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "floor", "ceil", "round",

@@ -111,6 +111,7 @@ class Schedule:
     is the one that its arrivals fill, in fast memory and wherever its rows are.
     `lower_bound_bytes` is what no schedule of the scheduler's class can do with less of in the fast pool, where it
     looked for that (None otherwise), and `certificate` says in words which class that is and what was proven.
+    `cut_short` says that a time limit ended the search: asked again, the scheduler might find another schedule.
     `tiles`, where there are any, hold every operator of the model's graph in the order in which the tiled graph has
     them; `graph_digest` is that of the model's graph always.
     """
@@ -128,6 +129,7 @@ class Schedule:
     weights_reserved_bytes: int = 0
     lower_bound_bytes: int | None = None
     certificate: str = ""
+    cut_short: bool = False
     tiles: tuple[Tile, ...] = ()
 
     @property

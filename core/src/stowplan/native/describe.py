@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from stowplan.errors import RuntimeFailure
-from stowplan.native.toolchain import Compiler, find_compiler
+from stowplan.native.library import ready_made
+from stowplan.native.toolchain import Compiler, find_compiler, library_suffix
 
 CPUINFO = Path("/proc/cpuinfo")
 NATIVE = ("-march=native", "-mcpu=native", "-mtune=native")
@@ -20,8 +21,10 @@ def host_identity(options: tuple[str, ...] = ()) -> tuple[dict[str, str], tuple[
     """Return which compiler makes programs for this machine and for which processor; and the files to watch for that.
 
     Without a compiler the facts say so: whoever needs one has an error of its own. The processor is the architecture
-    alone, unless an option asks for code for exactly this one.
+    alone, unless an option asks for code for exactly this one. Libraries that are ready-made stand for themselves.
     """
+    if ready_made():
+        return _ready(Path(ready_made()))
     try:
         compiler = find_compiler()
     except RuntimeFailure as err:
@@ -29,6 +32,12 @@ def host_identity(options: tuple[str, ...] = ()) -> tuple[dict[str, str], tuple[
     facts = compiler_facts(compiler)
     words = (*compiler.command[1:], *options)
     return {**facts, "options": " ".join(words), "processor": processor(words)}, (program(compiler),)
+
+
+def _ready(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    files = tuple(sorted(path for path in folder.glob(f"*{library_suffix()}") if path.is_file()))
+    digests = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {**digests, "compiler": "ready-made", "processor": architecture()}, tuple(map(str, files))
 
 
 def compiler_facts(compiler: Compiler) -> dict[str, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stowplan.cache.directory import cache_directory
-from stowplan.errors import RuntimeFailure
-from stowplan.native.toolchain import Compiler, find_compiler, flags, library_suffix
+from stowplan.errors import PluginError, RuntimeFailure
+from stowplan.native.toolchain import FLAGS, Compiler, find_compiler, flags, library_suffix
 from stowplan.nouns import dataclass
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ ROOM_BYTES = 16 * 1024**2
 BUILD_SECONDS = 600
 """A build takes seconds; a compiler that hangs must not hang us."""
 
+READY = "STOWPLAN_NATIVE"
+READY_ADVICE = f"build the libraries of {READY} again from what is installed (Bazel: bazel sync --configure)"
+
+
+def ready_made() -> str:
+    """Return the folder of libraries that somebody else built, or nothing."""
+    return os.environ.get(READY, "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NativeLibrary:
@@ -38,9 +46,13 @@ class NativeLibrary:
     def path(self) -> Path:
         """Return the library's file, building it if need be.
 
+        A folder named by STOWPLAN_NATIVE has it ready-made, with its options in a file beside it; it is trusted to be
+        of these very sources: a build tool compiled them.
         Safe with any number of processes at once: each builds under a name of its own and renames. Raises
         `RuntimeFailure` when there is no compiler or it fails.
         """
+        if ready_made():
+            return self._ready(ready_made())
         compiler = find_compiler()
         name = f"{self.name}-{self._key(compiler)}{library_suffix()}"
         library = _private_folder() / name
@@ -56,7 +68,9 @@ class NativeLibrary:
         path = self.path()
         try:
             return _loaded(path, signatures)
-        except (OSError, AttributeError):
+        except (OSError, AttributeError) as err:
+            if ready_made():
+                raise PluginError(f"{path}: cannot be loaded: {err}; {READY_ADVICE}") from err
             path = self.rebuilt(path)
         try:
             return _loaded(path, signatures)
@@ -69,10 +83,27 @@ class NativeLibrary:
             damaged.unlink()
         return self.path()
 
+    def _ready(self, folder: str) -> Path:
+        """Return a library that somebody else built. Raises `PluginError`, which no scheduler passes over."""
+        path = Path(folder, f"{self.name}{library_suffix()}").absolute()
+        if not path.is_file():
+            raise PluginError(f"{path}: is not there; {READY_ADVICE}")
+        try:
+            options = path.with_suffix(".options").read_text("utf-8").split()
+        except OSError:
+            options = []
+        if options != self.options():
+            raise PluginError(f"{path}: was built with other options than {' '.join(self.options())}; {READY_ADVICE}")
+        return path
+
     def sources(self) -> tuple[Path, ...]:
         """Return all C files and headers, in a fixed order."""
         found = [path for folder in self.folders for path in folder.glob("*.[ch]")]
         return tuple(sorted(found, key=lambda path: path.name))
+
+    def options(self) -> list[str]:
+        """Return the options that the results of the compiled code depend on."""
+        return [*FLAGS, *self.flags]
 
     def _key(self, compiler: Compiler) -> str:
         digest = hashlib.sha256()

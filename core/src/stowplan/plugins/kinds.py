@@ -106,14 +106,18 @@ class ScheduleOptions:
     `weights_reserved_bytes` at the start of the fast pool are not the scheduler's to use. No stage may hold operators
     with more than `stage_weight_bytes` of constants together, unless a single one has more. The rows of
     `streamed_inputs` (tensor indices) arrive while the plan runs and never lie in memory as a whole. With `thorough` a
-    scheduler looks for the least memory rather than for the first schedule that fits; it may take `time_limit_s`. Up to
-    `recompute` times the arithmetic may be done where that saves memory; streamed inputs may then arrive several times.
+    scheduler looks for the least memory rather than for the first schedule that fits, and with `optimal` as well it
+    goes on far beyond its usual limits. Those count steps, never seconds: equal inputs give equal schedules. Only
+    `time_limit_s` may end a search early, and the schedule is then marked `cut_short`.
+    Up to `recompute` times the arithmetic may be done where that saves memory; streamed inputs may then arrive several
+    times.
     """
 
     weights_reserved_bytes: int = 0
     stage_weight_bytes: int | None = None
     streamed_inputs: tuple[int, ...] = ()
     thorough: bool = False
+    optimal: bool = False
     time_limit_s: float | None = None
     recompute: float = 1.0
 
@@ -202,7 +206,7 @@ class SourceOptions:
     package: str = ""
     weights: str = "inline"
     specialize: str = "none"
-    kernels: str = "portable"
+    kernels: str = "auto"
     selftest: bool = True
 
 

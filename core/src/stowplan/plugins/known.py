@@ -7,15 +7,17 @@ BUNDLED = frozenset(
         "backend-c",
         "backend-litert",
         "compressor-lz4",
+        "importer-onnx",
         "importer-tflite",
+        "profiler-host",
         "profiler-qemu",
         "scheduler-greedy",
         "scheduler-stream",
-    }  # fmt: skip
+    }
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 
-SUFFIXES = {".tflite": "importer-tflite"}
+SUFFIXES = {".onnx": "importer-onnx", ".tflite": "importer-tflite"}
 """Model formats by file name ending, and the plugin that reads each."""
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from stowplan.build.jobs import Outcome, Terms, Workshop
 from stowplan.build.matrix import local_shop
 from stowplan.build.project import Job, read_project
-from stowplan.cli.codegen_command import generated, identifier
 from stowplan.cli.output import make_folder, write_file
+from stowplan.cli.sources import generated, identifier
 from stowplan.errors import InternalFault, OutputError, StowplanError, UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import dataclass, replace

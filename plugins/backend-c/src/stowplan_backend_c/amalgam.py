@@ -15,7 +15,12 @@ _CONDITION = re.compile(r"\s*#\s*(?P<word>ifdef|ifndef|if|elif|else|endif)\b(?P<
 _NAMES_ONLY = re.compile(r"\s*!?STOW_(?:WITH_\w+|COUNTERS)(?:\s*(?:\|\||&&)\s*!?STOW_(?:WITH_\w+|COUNTERS))*\s*")
 
 
-def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False) -> str:
+KERNELS = ("auto", "portable", "dsp", "helium", "x86")
+"""Kernel sets by name; `auto` has all of them in the source, and the compiler takes what its target has."""
+_SETS = {"dsp": "STOW_WITH_SET_DSP", "helium": "STOW_WITH_SET_HELIUM", "x86": "STOW_WITH_SET_SSE2"}
+
+
+def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False, kernels: str = "auto") -> str:
     """Return the runtime with the kernels of these node kinds (names as in `planfile/kinds.py`).
 
     With `specialized`, what follows must define `stow_specialized`.
@@ -25,12 +30,18 @@ def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False) -> 
     settings = {f"STOW_WITH_{name.upper()}": name in kinds for name in NODE_KINDS}
     settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False, "STOW_WITH_PREPARED": False}
     settings["STOW_WITH_SPECIALIZED"] = specialized
+    if kernels != "auto":
+        settings |= {setting: name == kernels for name, setting in _SETS.items()}
     seen: set[str] = set()
     parts = [_expanded(path.name, seen) for path in sorted(RUNTIME.glob("*.c"))]
-    usual = settings | {"STOW_WITH_SPECIALIZED": not specialized}  # what headers take for granted
-    defines = "".join(f"#define {name} {int(settings[name])}\n" for name, value in usual.items() if not value)
+    defines = "".join(f"#define {name} {int(value)}\n" for name, value in settings.items() if _differs(name, value))
     text = re.sub(r"^static inline\b", "STOW_INLINE", "".join(parts), flags=re.MULTILINE)
     return _LINKAGE + defines + pruned(text, settings)
+
+
+def _differs(name: str, value: bool) -> bool:
+    """Say whether a setting is other than what headers take for granted."""
+    return name in _SETS.values() or value is (name == "STOW_WITH_SPECIALIZED")
 
 
 _LINKAGE = """\
@@ -66,10 +77,11 @@ def _expanded(name: str, seen: set[str]) -> str:
 def pruned(text: str, settings: Mapping[str, bool]) -> str:
     """Return C source without what the settings leave out; conditions on anything else stay as they are.
 
-    Understands `#if` with names of settings joined by || and &&, with or without !, and `#else`.
+    Understands `#if` and `#elif` with names of settings joined by || and &&, with or without !, and `#else`.
     """
     kept: list[str] = []
     stack: list[bool | None] = []  # for each open condition: does its branch stay; None: not ours to decide
+    taken: list[bool] = []  # whether one of its branches stays, this one or an earlier one
     for line in text.splitlines(keepends=True):
         match = _CONDITION.match(line)
         alive = all(branch is not False for branch in stack)
@@ -79,6 +91,7 @@ def pruned(text: str, settings: Mapping[str, bool]) -> str:
             continue
         if match["word"] in ("if", "ifdef", "ifndef"):
             stack.append(_decide(match["word"], match["test"], settings) if alive else None)
+            taken.append(stack[-1] is True)
             if alive and stack[-1] is None:
                 kept.append(line)
             continue
@@ -88,11 +101,16 @@ def pruned(text: str, settings: Mapping[str, bool]) -> str:
             if alive:
                 kept.append(line)
         elif match["word"] == "elif":
-            raise InternalFault("the runtime's sources have an #elif on a setting, which generated code cannot have")
+            decided = _decide("if", match["test"], settings)
+            if decided is None:
+                raise InternalFault("the runtime's sources have an #elif on something else after an #if on a setting")
+            stack[-1] = decided and not taken[-1]
+            taken[-1] = taken[-1] or decided
         elif match["word"] == "else":
-            stack[-1] = not stack[-1]
+            stack[-1] = not taken[-1]
         if match["word"] == "endif":
             stack.pop()
+            taken.pop()
     return "".join(kept)
 
 

@@ -27,6 +27,8 @@ _SIGNATURES: tuple[tuple[str, type | None, tuple[type, ...]], ...] = (
     ("stow_host_fault", ctypes.c_uint32, (_POINTER,)),
     ("stow_host_slow_read_bytes", ctypes.c_uint64, (_POINTER,)),
     ("stow_host_slow_written_bytes", ctypes.c_uint64, (_POINTER,)),
+    ("stow_host_watch", None, (_POINTER, _POINTER)),
+    ("stow_host_clock_ns", ctypes.c_uint64, ()),
     ("stow_host_prepare_bytes", ctypes.c_size_t, (_POINTER, ctypes.c_char_p)),
     ("stow_host_prepare", ctypes.c_char_p, (_POINTER, ctypes.c_char_p, _POINTER)),
 )

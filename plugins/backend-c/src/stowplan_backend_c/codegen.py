@@ -11,7 +11,7 @@ from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import SourceOptions
-from stowplan_backend_c.amalgam import amalgamate, pruned
+from stowplan_backend_c.amalgam import KERNELS, amalgamate, pruned
 from stowplan_backend_c.golden import golden_digest
 from stowplan_backend_c.names import checked_name, comment, safe_name
 from stowplan_backend_c.packages import PACKAGES, package
@@ -26,6 +26,9 @@ ABI = 1
 FORMATS = ("core", "app")
 WHOLE_NUMBERS, STREAMING_NUMBERS = 18, 24
 """32-bit words in the runtime's structures beside their pointers; the compiler of the source checks that."""
+STACK_BYTES = 2048
+"""What init, a run and the self test need at most on 32-bit Arm cores, built by gcc with -O2 or -Os; a test adds up the
+frames of every kernel."""
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -45,7 +48,7 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     header = _fill("core.h.in", values, settings)
     compressed = bool(view.flags & layout.FLAG_COMPRESSED)
     values |= dict(
-        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none"),
+        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none", kernels=options.kernels),
         SPECIALIZED=specialized(view, name, options.specialize),
         **plan_words(view, inline=options.weights == "inline"),
     )
@@ -63,6 +66,7 @@ def _check_options(options: SourceOptions) -> None:
         ("package", options.package or "none", ("none", *PACKAGES)),
         ("weights", options.weights, WEIGHTS),
         ("specialize", options.specialize, SPECIALIZED),
+        ("kernels", options.kernels, KERNELS),
     ):
         if value not in choices:
             raise UsageError(f"--{flag} {value}: there is no such choice; choose {', '.join(choices)}")
@@ -79,6 +83,7 @@ def _settings(view: PlanView, options: SourceOptions) -> dict[str, bool]:
     return {
         "STOW_WITH_RECEIVE": any(port.streamed for port in view.inputs),
         "STOW_WITH_SELFTEST": options.selftest,
+        "STOW_WITH_FLOAT_INPUT": any(port.dtype == "float32" for port in view.inputs),
         "STOW_WITH_INLINE_WEIGHTS": options.weights == "inline",
         "STOW_WITH_SPECIALIZED": options.specialize != "none",
     }
@@ -104,6 +109,7 @@ def _values(view: PlanView, name: str) -> dict[str, str]:
         "MODEL_DIGEST": view.model_digest,
         "FAST_BYTES": str(view.fast_bytes),
         "SLOW_BYTES": str(view.slow_bytes),
+        "STACK_BYTES": str(STACK_BYTES + sum(port.row_bytes for port in view.inputs)),
         "STAGES": str(len(view.records("stages"))),
         "NODES": str(len(view.records("nodes"))),
         "PORTS": "\n\n".join([port_macros(macro, "INPUT", view.inputs), port_macros(macro, "OUTPUT", view.outputs)]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from stowplan.errors import InternalFault, PlanError, RuntimeFailure
@@ -64,7 +64,7 @@ class HostCompiled:
     def __init__(self, plan: bytes, poison: int = 0xA5) -> None:
         if not 0 <= poison <= 255:
             raise RuntimeFailure(f"poison is {poison}: it must be one byte (0..255)")
-        view = read_plan(plan)
+        self.view = view = read_plan(plan)
         self.inputs: tuple[Port, ...] = view.inputs
         self.outputs: tuple[Port, ...] = view.outputs
         self.fully_accelerated = True
@@ -116,6 +116,29 @@ class HostCompiled:
             slow_read_bytes=library.stow_host_slow_read_bytes(self._context),
             slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
         )
+
+    def invoker(self) -> Callable[[], int]:
+        """Return what runs once on the inputs in place and returns the runtime's status: for measuring, nothing else.
+
+        Nothing is filled, copied or checked around it, and a run may leave its inputs overwritten.
+        """
+        invoke, context = self._runtime.library.stow_invoke, self._context
+
+        def run(_keeps_the_arenas: HostCompiled = self) -> int:
+            return int(invoke(context))
+
+        return run
+
+    @property
+    def clock_ns(self) -> int:
+        """What a recorded firing costs more than one that is not."""
+        return int(self._runtime.library.stow_host_clock_ns())
+
+    def watch(self, record: int | None) -> None:
+        """Record firings into a structure at this address, see native/stow_record.c; None stops."""
+        if not self._open:
+            raise RuntimeFailure("this compiled model was closed")
+        self._runtime.library.stow_host_watch(self._context, record)
 
     def _fill(self) -> None:
         """Make memory that is read before it is written show; a model's state, once set, must not be touched."""

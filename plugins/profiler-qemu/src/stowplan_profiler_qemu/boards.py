@@ -11,7 +11,10 @@ KIB, MIB = 1024, 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """One core. `flash` and `ram` are the base and the size of what the emulated machine has; a product has less."""
+    """One core. `flash` and `ram` are base and size of what the emulated machine has; a product has less of it.
+
+    `headers` are options for compiling only: where the C library's headers are; nothing of the library is linked.
+    """
 
     name: str
     core: str
@@ -21,7 +24,7 @@ class Board:
     flags: tuple[str, ...]
     flash: tuple[int, int]
     ram: tuple[int, int]
-    libraries: tuple[str, ...] = ("-lc", "-lgcc")
+    headers: tuple[str, ...] = ()
 
 
 def _arm(name: str, core: str, machine: str, *flags: str, flash: tuple[int, int], ram: tuple[int, int]) -> Board:
@@ -47,8 +50,8 @@ BOARDS: Mapping[str, Board] = {
              flash=(0, 512 * KIB), ram=(0x21000000, 2 * MIB)),
         Board(name="rv32", core="RV32IMAC", emulator="qemu-system-riscv32", machine=("-M", "virt", "-bios", "none"),
               compiler="riscv64-unknown-elf-gcc",
-              flags=("-march=rv32imac_zicsr", "-mabi=ilp32", "-mcmodel=medany", "-mstrict-align",
-                     "--specs=picolibc.specs"),
+              flags=("-march=rv32imac", "-mabi=ilp32", "-mcmodel=medany", "-mstrict-align"),
+              headers=("-march=rv32imac_zicsr", "--specs=picolibc.specs"),
               flash=(0x80000000, 16 * MIB), ram=(0x82000000, 16 * MIB)),
     )
 }  # fmt: skip

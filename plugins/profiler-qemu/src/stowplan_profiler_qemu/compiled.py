@@ -14,6 +14,7 @@ from stowplan.native.library import NativeLibrary
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import BoardOptions, BoardReport, Metrics, OperatorCount
+from stowplan.units import format_size
 from stowplan_profiler_qemu import tools
 from stowplan_profiler_qemu.boards import BOARDS, Board
 from stowplan_profiler_qemu.firmware import Image, build
@@ -32,6 +33,7 @@ class QemuCompiled:
         lacking = tools.missing(board)
         if lacking:
             raise RuntimeFailure(f"--board {board.name}: {lacking}")
+        _check_room(board, options)
         self._board: Board = board
         self._view: PlanView = read_plan(plan)
         self._options = options
@@ -140,7 +142,9 @@ class QemuCompiled:
             total[0] += 1
             total[1] += end - start
         return tuple(
-            OperatorCount(operator=nodes[n]["operator"], kind=self._view.node_kind(nodes[n]["kind"]), firings=f, instructions=c)
+            OperatorCount(
+                operator=nodes[n]["operator"], kind=self._view.node_kind(nodes[n]["kind"]), firings=f, instructions=c
+            )
             for n, (f, c) in sorted(totals.items())
         )
 
@@ -150,3 +154,12 @@ class QemuCompiled:
         for port, data in zip(self.inputs, inputs, strict=True):
             if len(data) != port.size_bytes:
                 raise RuntimeFailure(f"input {port.name}: {len(data)} bytes given, it has {port.size_bytes}")
+
+
+def _check_room(board: Board, options: BoardOptions) -> None:
+    for what, asked, (_, there) in (("flash", options.flash_bytes, board.flash), ("RAM", options.ram_bytes, board.ram)):
+        if asked is not None and asked > there:
+            raise UsageError(
+                f"--{what.lower()}: the emulated {board.name} has {format_size(there)} of {what}, "
+                f"{format_size(asked)} were asked for; give less, or nothing for all of it"
+            )

@@ -17,8 +17,9 @@ from stowplan_profiler_qemu.boards import Board
 
 SOURCES = Path(__file__).parent / "firmware"
 NAME = "model"
+PARTS = ("start.c", "semihost.c", "memory.c", "main.c")
+"""Of the firmware beside the generated source; the last is generated too."""
 BUILD_SECONDS = 300
-PORTABLE = ("-DSTOW_WITH_SET_DSP=0", "-DSTOW_WITH_SET_HELIUM=0")
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror")
 
 
@@ -37,28 +38,34 @@ def build(view: PlanView, board: Board, options: BoardOptions, folder: Path, mar
 
     Raises `DoesNotFit` when the product's flash or RAM is too small, `RuntimeFailure` when a tool fails.
     """
-    files = CBackend().generate(view.data, SourceOptions(name=NAME, format="core"))
+    files = CBackend().generate(view.data, SourceOptions(name=NAME, format="core", selftest=False))
     for name, data in files.items():
         (folder / name).write_bytes(data)
     (folder / "main.c").write_text(_main(view), "utf-8")
     (folder / "board.ld").write_text(_script(board, options), "utf-8")
-    flags = [
-        "-std=gnu11", f"-{options.optimize}", *board.flags, "-ffp-contract=off", "-ffunction-sections",
-        "-fdata-sections", *WARNINGS, *(PORTABLE if options.kernels == "portable" else ()), "-I", str(SOURCES),
-    ]  # fmt: skip
-    hook = ["-include", str(SOURCES / "mark.h")] if marks else []
-    sources = [*(str(SOURCES / name) for name in ("start.c", "semihost.c", "memory.c")), "main.c"]
-    what = f"compiling for {board.name}"
-    tools.run([board.compiler, *flags, *hook, "-c", f"{NAME}.c", "-o", "model.o"], folder, BUILD_SECONDS, what)
-    link = ["-nostartfiles", "-fno-tree-loop-distribute-patterns", "-Wl,--gc-sections", "-Wl,-T,board.ld", "-Wl,--no-warn-rwx-segments"]
+    _compile(board, options, folder, marks)
+    objects = [f"{Path(name).stem}.o" for name in (*PARTS, f"{NAME}.c")]
+    link = ["-nostdlib", "-nostartfiles", "-Wl,--gc-sections", "-Wl,-T,board.ld", "-Wl,--no-warn-rwx-segments"]
+    command = [board.compiler, *board.flags, *link, *objects, "-lgcc", "-o", "image.elf"]
     try:
-        tools.run(
-            [board.compiler, *flags, *sources, "model.o", *link, *board.libraries, "-o", "image.elf"],
-            folder, BUILD_SECONDS, what,
-        )  # fmt: skip
+        tools.run(command, folder, BUILD_SECONDS, f"linking for {board.name}")
     except RuntimeFailure as err:
         raise _too_large(str(err), board, options) or err from None
     return _image(board, folder)
+
+
+def _compile(board: Board, options: BoardOptions, folder: Path, marks: bool) -> None:
+    own = ("-DSTOW_WITH_SET_DSP=0", "-DSTOW_WITH_SET_HELIUM=0") if options.kernels == "portable" else ()
+    flags = [
+        "-std=gnu11", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections", *WARNINGS, *board.flags,
+        *board.headers, *own, "-I", str(SOURCES), "-I", ".",
+    ]  # fmt: skip
+    hook = ["-include", str(SOURCES / "mark.h")] if marks else []
+    model = [f"-{options.optimize}", *hook, f"{NAME}.c"]
+    # Without the option the loops of memcpy are taken for calls of memcpy.
+    parts = ["-O2", "-fno-tree-loop-distribute-patterns", *(str(SOURCES / part) for part in PARTS[:-1]), PARTS[-1]]
+    for sources in (model, parts):
+        tools.run([board.compiler, *flags, "-c", *sources], folder, BUILD_SECONDS, f"compiling for {board.name}")
 
 
 def _main(view: PlanView) -> str:

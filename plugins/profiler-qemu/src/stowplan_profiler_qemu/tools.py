@@ -45,8 +45,8 @@ def run(command: Sequence[str], folder: Path, seconds: float, what: str) -> str:
 def telling_line(text: str) -> str:
     """Return the line of a tool's output that says most."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for word in ("overflowed by", "will not fit", "fault:", "refused:", "error", "undefined reference"):
+    for word in ("overflowed by", "fault:", "refused:", "undefined reference", "error:", "cannot", "error"):
         for line in lines:
-            if word in line:
+            if word in line and "collect2" not in line:
                 return line
     return lines[-1] if lines else "it said nothing"

@@ -8,14 +8,13 @@ arithmetic that no way beats in both (a label per way worth keeping).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from itertools import accumulate, product
 
 from stowplan.build.tiling import can_cut_columns, tiled_graph
 from stowplan.build.work import multiplications, operator_multiplications
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Tile
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.pieces import Piece, search_piece
 from stowplan_scheduler_stream.search import Effort
@@ -24,7 +23,7 @@ from stowplan_scheduler_stream.strips import column_strips, whole_tiles
 
 COUNTS = (2, 3, 4, 5, 6, 7, 8)
 TAPERS = (1.0, 0.8, 0.6, 0.4, 1.25, 1.6, 2.5)
-QUICK = Effort(states=500, seconds=2.0)
+QUICK = Effort(states=500, steps=500_000)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,9 @@ class _Assembly:
             else:
                 stuff = self.network.stuff(span.tensor)
                 fast[span.tensor] = len(self.buffers)
+                if span.tensor in self.network.turns and span.tensor not in order.brought:
+                    turn = self.network.turns[span.tensor]
+                    offsets = tuple(offset for _, offset in sorted(zip(turn, offsets, strict=True)))
                 buffer = Buffer(
                     tensor=span.tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets
                 )

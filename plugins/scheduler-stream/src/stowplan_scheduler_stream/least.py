@@ -7,24 +7,29 @@ cut into regions is found, by bisection; the bound is what a single tile of the 
 
 from __future__ import annotations
 
-import time
-
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.assemble import Placed
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.refusals import too_large
 from stowplan_scheduler_stream.repeating import repeating
-from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.search import Effort, Found
 from stowplan_scheduler_stream.sections import least_tiles_bytes
 from stowplan_scheduler_stream.spilling import Regions, spilling
 
 CLASS = "orders of whole rows, each computed once"
 TILES = "orders of tiles, each computed once"
 AGAIN = "orders of tiles with up to {} times the arithmetic"
-DEFAULT_SECONDS = 10.0
+WHOLE = Effort(states=3_000_000, steps=40_000_000)
+PART = Effort(states=2_000, steps=2_000_000)
+PER_BOX = 60_000
+"""Work of the packer on one order, for each row that it places."""
+FURTHER = 5
+"""How many times as far everything goes for `optimal`."""
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
 
@@ -36,19 +41,20 @@ class _Least:
     among: str = CLASS
 
 
-def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str) -> Schedule:
-    """Return the schedule with the smallest fast pool that was found in the time given, and its certificate."""
-    seconds = DEFAULT_SECONDS if options.time_limit_s is None else options.time_limit_s
-    deadline = time.monotonic() + seconds
-    floor = options.weights_reserved_bytes
+def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str, clock: Clock) -> Schedule:
+    """Return the schedule with the smallest fast pool that was found, and its certificate. Raises `DoesNotFit`."""
     find = _smallest_fast if target.slow is not None else _one_pool
-    least = find(network, floor, seconds, deadline)
+    floor, further = options.weights_reserved_bytes, FURTHER if options.optimal else 1
+    least = find(network, floor, further, clock)
     if target.slow is None and options.recompute > 1:
-        least = _repeated(network, least, floor, options.recompute, seconds)
+        least = _repeated(network, least, floor, further, clock, options.recompute)
+    budget = Budget(target.fast.size_bytes, floor)
+    if target.slow is None and not budget.holds(least.regions.placed[0]):
+        raise too_large(least.regions.network, least.regions.placed[0], budget)
     found = least.regions.schedule(target, options, name)
     bound = min(least.bound_bytes, found.pool_bytes[0])
     certificate = _certificate(found.pool_bytes[0], bound, least.among)
-    return replace(found, lower_bound_bytes=bound, certificate=certificate)
+    return replace(found, lower_bound_bytes=bound, certificate=certificate, cut_short=clock.cut_short)
 
 
 def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
@@ -58,53 +64,62 @@ def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
     return f"at most {gap:.1f} % above the least among {among} ({bound_bytes} bytes)"
 
 
-def _one_pool(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
-    planner = Planner(network, Budget(None, floor), Effort(states=3_000_000, seconds=seconds / 3))
+def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Least:
+    planner = Planner(network, Budget(None, floor), WHOLE.times(further), clock)
     steps = range(len(network.steps))
     best = min(planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=_height_of)
-    bound = 0
+    bound, seen = 0, set[tuple[int, ...]]()
     for seed in range(SEEDS):
-        if best.packed.height_bytes == bound or (seed > 1 and time.monotonic() > deadline):
+        if best.packed.height_bytes == bound or (seed > 1 and clock.is_over()):
             break
-        found = planner.search(steps, slow=False, seed=max(seed - 1, 0), cuts=seed == 1)
+        found = planner.search(steps, False, max(seed - 1, 0), seed == 1, max(bound - floor, 0), share=1 / 3)
         if found is None:
             break
         bound = max(bound, found.lower_bound_bytes + floor)
-        if found.peak_bytes + floor >= best.packed.height_bytes:
+        if seed == 0:
+            bound = _without_padding(planner, found, bound, floor)
+        if found.peak_bytes + floor >= best.packed.height_bytes or found.order in seen:
             continue
-        patience = max(0.2, (deadline - time.monotonic()) / (SEEDS - seed))
-        placed = planner.searched(steps, False, found, goal_bytes=bound, seconds=patience)
+        seen.add(found.order)
+        work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
+        placed = planner.searched(steps, False, found, work, goal_bytes=bound, share=1 / (SEEDS - seed))
         best = min(best, placed, key=_height_of)
     return _Least(Regions(network.graph, network, [best]), bound)
 
 
-def _repeated(network: Network, least: _Least, floor: int, factor: float, seconds: float) -> _Least:
+def _repeated(network: Network, least: _Least, floor: int, further: int, clock: Clock, factor: float) -> _Least:
     """Return what needs less with more arithmetic, or what there was."""
     useless = least.regions.height_bytes - floor
-    found = repeating(network, Budget(None, floor), factor, useless, seconds)
+    found = repeating(network, Budget(None, floor), factor, useless, PER_BOX * further, clock)
     if found is None or found.height_bytes >= least.regions.height_bytes:
         return least
     return _Least(found, floor + least_tiles_bytes(network), AGAIN.format(factor))
 
 
-def _smallest_fast(network: Network, floor: int, seconds: float, deadline: float) -> _Least:
+def _without_padding(planner: Planner, found: Found, bound: int, floor: int) -> int:
+    """Return the bound, or a better one of rows without the bytes between them where those blur it."""
+    if found.lower_bound_bytes == found.peak_bytes:
+        return bound
+    exact = Planner(planner.network, planner.budget, replace(planner.effort, padded=False), planner.clock)
+    again = exact.search(range(len(planner.network.steps)), slow=False, share=1 / 3)
+    return bound if again is None else max(bound, again.lower_bound_bytes + floor)
+
+
+def _smallest_fast(network: Network, floor: int, further: int, clock: Clock) -> _Least:
     """Bisect the fast budget, for whole rows and then for tiles as well: what fits only grows with it."""
-    effort = Effort(states=2_000, seconds=seconds)
-    bound = floor
-    for index in range(len(network.steps)):
-        found = Planner(network, Budget(None, floor), effort).search(range(index, index + 1), slow=True)
-        bound = max(bound, found.lower_bound_bytes + floor if found else 0)
-    best = spilling(network, Budget(None, floor), effort, tiles=False)
+    effort = PART.times(further)
+    best = spilling(network, Budget(None, floor), effort, clock, tiles=False)
+    bound = floor + least_tiles_bytes(network)
     for tiles in (False, True):
-        low, high = floor if tiles else bound, best.height_bytes
-        while low < high and time.monotonic() < deadline:
+        low, high = bound, best.height_bytes
+        while low < high and not clock.is_over():
             middle = (low + high) // 2
-            tried = spilling(network, Budget(middle, floor), effort, tiles)
+            tried = spilling(network, Budget(middle, floor), effort, clock, tiles)
             if tried.height_bytes <= middle:
                 best, high = tried, tried.height_bytes
             else:
                 low = middle + 1
-    return _Least(best, floor + least_tiles_bytes(network), TILES)
+    return _Least(best, bound, TILES)
 
 
 def _height_of(placed: Placed) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Step:
     weight_bytes: int
     carries: bool = False
     """It only moves rows of what tiles made, and may read them where they lie in slow memory."""
+    turned: tuple[Read, ...] = ()
+    """As `reads`, with the rows of turned inputs by their turn."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Network:
     """All steps of a graph in order, and what the scheduler asks about its tensors.
 
     The rows of `streamed` inputs arrive in the first region that reads them. `carriers` are the operators of a tiled
-    graph that belong to no tile; `turns` are its tensors in which a streamed input arrives once more.
+    graph that belong to no tile; `again` are its tensors in which a streamed input arrives once more.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Network:
         alignment_bytes: int,
         streamed: Sequence[int] = (),
         carriers: Collection[int] = frozenset(),
-        turns: Sequence[int] = (),
+        again: Sequence[int] = (),
     ) -> None:
         self.graph = graph
         self.carriers = carriers
@@ -89,9 +91,9 @@ class Network:
         self.alignment_bytes = alignment_bytes
         operators = range(len(graph.operators))
         self.steps = tuple(self._step(i) for i in operators if not self.layout.is_view(graph.operators[i]))
-        self.inputs = (*(self.layout.root(t) for t in graph.inputs), *turns)
+        self.inputs = (*(self.layout.root(t) for t in graph.inputs), *again)
         self.outputs = tuple(dict.fromkeys(self.layout.root(t) for t in graph.outputs))
-        self.streamed = frozenset((*(self.layout.root(t) for t in streamed), *turns))
+        self.streamed = frozenset((*(self.layout.root(t) for t in streamed), *again))
         self.maker = {step.output: i for i, step in enumerate(self.steps)}
         self.last_reader: dict[int, int] = {}
         self.first_reader: dict[int, int] = {}
@@ -99,11 +101,44 @@ class Network:
             for read in step.reads:
                 self.last_reader[read.tensor] = index
                 self.first_reader.setdefault(read.tensor, index)
+        self.turns = self._turns()
+        self.steps = tuple(replace(step, turned=tuple(map(self._turned, step.reads))) for step in self.steps)
         self.unread = [t for t in self.inputs if t not in self.last_reader and t not in self.streamed]
         self._stuff = {t: self._measure(t) for t in {*self.inputs, *self.maker}}
 
+    def _turns(self) -> dict[int, tuple[int, ...]]:
+        """Return, for inputs whose rows are not needed one after another, the rows in the order they are needed."""
+        found = {}
+        for tensor in dict.fromkeys(self.inputs):
+            readers = [(step, read) for step in self.steps for read in step.reads if read.tensor == tensor]
+            if len(readers) != 1 or tensor in self.outputs or readers[0][0].by_input:
+                continue
+            (step, read), rows = readers[0], self.layout.form(tensor).rows
+            touched = [self.layout.touches(step.operator, read.position, unit) for unit in range(step.units)]
+            turn = [row for ranges in touched for part in ranges for row in part]
+            if sorted(turn) == list(range(rows)) and turn != sorted(turn):
+                found[tensor] = tuple(turn)
+        return found
+
+    def _turned(self, read: Read) -> Read:
+        if read.tensor not in self.turns:
+            return read
+        place = {row: turn for turn, row in enumerate(self.turns[read.tensor])}
+        step = self.steps[self.first_reader[read.tensor]]
+        spans = []
+        for unit in range(step.units):
+            ranges = self.layout.touches(step.operator, read.position, unit)
+            places = [place[row] for part in ranges for row in part]
+            spans.append((min(places), max(places) + 1))
+        return replace(read, first=tuple(a for a, _ in spans), last=tuple(b for _, b in spans))
+
     def stuff(self, tensor: int) -> Stuff:
         return self._stuff[tensor]
+
+    @property
+    def tensors(self) -> Collection[int]:
+        """All root tensors."""
+        return self._stuff
 
     def last_use(self, tensor: int) -> int:
         """Return the last step that reads a tensor; after all steps for a model output, before all if unread."""

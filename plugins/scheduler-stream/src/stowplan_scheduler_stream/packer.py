@@ -1,4 +1,8 @@
-"""Offsets from the native packer: the portfolio of native/pack.c, called through ctypes."""
+"""Offsets from the native packer: the portfolio of native/pack.c, called through ctypes.
+
+Work is counted in neighbours and steps looked at, so that equal boxes get equal offsets on every machine; fifty million
+of it take about a second.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from stowplan.nouns import dataclass
 
 MEMBERS = ("greedy", "hint", "ejection", "valley")
 """Who can find a placement, in the order of the PACK_ constants of native/pack.h."""
+
+SECOND = 50_000_000
+"""Work of about a second."""
 
 _NO_MEMORY = -1
 _INT32, _INT64 = 2**31 - 1, 2**40
@@ -26,6 +33,9 @@ class Packing:
     proven: bool
     member: str
     rounds: int
+    work: int
+    cut_short: bool = False
+    """The clock ended the search."""
 
 
 class _Problem(ctypes.Structure):
@@ -41,6 +51,7 @@ class _Problem(ctypes.Structure):
         ("block_least_alignment", _I64),
         ("floor_bytes", _I64),
         ("goal_bytes", _I64),
+        ("work", _I64),
         ("seconds", ctypes.c_double),
         ("seed", ctypes.c_uint32),
     )
@@ -52,7 +63,9 @@ class _Report(ctypes.Structure):
         ("live_peak", _I64),
         ("proven", _I32),
         ("member", _I32),
+        ("cut_short", _I32),
         ("rounds", _I64),
+        ("work", _I64),
     )
 
 
@@ -65,10 +78,12 @@ class Packer:
         self._call.restype = _I64
 
     def pack(
-        self, boxes: Sequence[Box], goal_bytes: int = 0, floor_bytes: int = 0, seconds: float = 1.0, seed: int = 0, *,
-        block_alignments: tuple[int, int] = (0, 0), hint: Placement | None = None,
+        self, boxes: Sequence[Box], goal_bytes: int = 0, floor_bytes: int = 0, work: int = SECOND, seed: int = 0, *,
+        seconds: float | None = None, block_alignments: tuple[int, int] = (0, 0), hint: Placement | None = None,
     ) -> Packing:  # fmt: skip
-        """Return the lowest placement found within `seconds`; it stops at `goal_bytes` or at the live peak.
+        """Return the lowest placement found with so much work; it stops at `goal_bytes` or at the live peak.
+
+        A clock ends it as well after `seconds`, where there are any.
 
         Boxes with an offset stay there, or with `block_alignments` (the wanted one, the least one) all of them move up
         together by a multiple: the rows of a model input, which is one piece. `hint` is a placement to be improved.
@@ -89,7 +104,8 @@ class Packer:
             block_least_alignment=block_alignments[1],
             floor_bytes=floor_bytes,
             goal_bytes=min(max(goal_bytes, 0), _INT64),
-            seconds=seconds,
+            work=work,
+            seconds=0.0 if seconds is None else max(seconds, 1e-6),  # 0 is no clock on the other side
             seed=seed % 2**32,
         )
         height = self._call(ctypes.byref(problem), offsets, ctypes.byref(report))
@@ -98,7 +114,10 @@ class Packer:
         if height < 0:
             raise InternalFault(f"the packer refused {count} boxes: pinned ones overlap or lie below {floor_bytes}.")
         placement = Placement(tuple(offsets[:count]), height)
-        return Packing(placement, report.live_peak, bool(report.proven), MEMBERS[report.member], report.rounds)
+        return Packing(
+            placement, report.live_peak, bool(report.proven), MEMBERS[report.member], report.rounds, report.work,
+            bool(report.cut_short),
+        )  # fmt: skip
 
 
 def _check(boxes: Sequence[Box], floor_bytes: int) -> None:

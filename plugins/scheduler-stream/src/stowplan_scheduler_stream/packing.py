@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from stowplan.build.arena import Box, Placement, live_peak, place
@@ -21,6 +22,20 @@ class Packed:
     offsets: tuple[tuple[int, ...], ...]
     height_bytes: int
     live_peak_bytes: int
+    cut_short: bool = False
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How much work the compiled packer may do for a placement as low as the goal; a clock may end it before."""
+
+    work: int = 0
+    goal_bytes: int = 0
+    seconds: float | None = None
+
+
+NONE = Patience()
+"""Greedy orders only."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +52,29 @@ def pack_region(
     order: RegionOrder,
     capacity_bytes: int | None,
     floor_bytes: int,
-    goal_bytes: int = 0,
-    seconds: float = 0.0,
+    patience: Patience = NONE,
 ) -> Packed:
     """Place the rows of a region above `floor_bytes`; as rings where they do as well as single rows.
 
-    With `seconds` to spend, the compiled packer goes on where greedy orders do not reach the capacity, or without one
-    `goal_bytes`. The result may be higher than the capacity: then nothing lower was found.
+    With patience the compiled packer goes on where greedy orders do not reach the capacity, or without one the goal.
+    The result may be higher than the capacity: then nothing lower was found.
     """
     rows = _pieces(network, order, floor_bytes, rings=False)
     peak = live_peak([piece.box for piece in rows]) + floor_bytes
-    aim = max(goal_bytes, peak) if capacity_bytes is None else capacity_bytes
+    aim = max(patience.goal_bytes, peak) if capacity_bytes is None else capacity_bytes
     best = _greedy(_pieces(network, order, floor_bytes, rings=True), order, capacity_bytes, floor_bytes)
     if order.tiled and peak <= aim and (best.height_bytes > aim or capacity_bytes is None):
         best = min(best, _greedy(rows, order, capacity_bytes, floor_bytes), key=lambda packed: packed.height_bytes)
     native = packer()
-    if native is not None and seconds > 0 and order.tiled and peak <= aim < best.height_bytes:
+    cut_short = False
+    if native is not None and patience.work > 0 and order.tiled and peak <= aim < best.height_bytes:
         boxes = [piece.box for piece in rows]
-        packing = native.pack(boxes, aim, floor_bytes, seconds, block_alignments=INPUT_ALIGNMENTS)
+        packing = native.pack(
+            boxes, aim, floor_bytes, patience.work, seconds=patience.seconds, block_alignments=INPUT_ALIGNMENTS
+        )
         best = min(best, _spread(rows, order, packing.placement), key=lambda packed: packed.height_bytes)
-    return Packed(best.offsets, best.height_bytes, peak)
+        cut_short = packing.cut_short
+    return Packed(best.offsets, best.height_bytes, peak, cut_short)
 
 
 def _greedy(pieces: list[_Piece], order: RegionOrder, capacity_bytes: int | None, floor_bytes: int) -> Packed:
@@ -80,7 +98,7 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
             size = network.steps[span.accumulator_of].accumulator_bytes
             pieces.append(_Piece(index, Box(span.first[0], span.last[0], size, max(4, network.alignment_bytes)), (0,)))
         elif span.tensor in network.inputs and span.tensor not in order.brought:
-            pieces += _input(network, index, span, base)
+            pieces += _input(network, index, span, base, network.turns.get(span.tensor))
             base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
         elif span.tensor in network.outputs and span.tensor not in order.spilled:
             size, stride = network.stuff(span.tensor).size_bytes, network.stuff(span.tensor).row_bytes
@@ -95,10 +113,10 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
     return pieces
 
 
-def _input(network: Network, index: int, span: Span, base: int) -> list[_Piece]:
+def _input(network: Network, index: int, span: Span, base: int, turn: Sequence[int] | None) -> list[_Piece]:
     size = network.stuff(span.tensor).row_bytes
-    lives = enumerate(zip(span.first, span.last, strict=True))
-    return [_Piece(index, Box(first, last, size, 1, base + r * size), (0,)) for r, (first, last) in lives]
+    lives = zip(turn or range(len(span.first)), span.first, span.last, strict=True)
+    return [_Piece(index, Box(first, last, size, 1, base + row * size), (0,)) for row, first, last in lives]
 
 
 def _ring(network: Network, index: int, span: Span) -> _Piece:

@@ -7,10 +7,9 @@ it, are needed after it, and are not touched by it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from stowplan.flow.graph import Graph
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.network import Network, Read
 from stowplan_scheduler_stream.region import RECEIVE, SPILL, Work, entering_region, region_works
 from stowplan_scheduler_stream.search import Effort, Found, find_order

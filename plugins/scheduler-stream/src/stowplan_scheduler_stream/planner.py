@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.assemble import Placed
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network, constants_in
-from stowplan_scheduler_stream.packing import pack_region
+from stowplan_scheduler_stream.packer import SECOND
+from stowplan_scheduler_stream.packing import NONE, Patience, pack_region
 from stowplan_scheduler_stream.region import entering_region, order_region, region_works
 from stowplan_scheduler_stream.search import Effort, Found, find_order
 
@@ -28,19 +30,19 @@ class Budget:
         return constants_in([network.steps[i] for i in steps]) <= self.weight_bytes
 
 
-PATIENCE_SECONDS = 0.5
-"""For the packer, where a network would not fit otherwise."""
+PATIENT = SECOND // 2
+"""Work of the packer where a network would not fit otherwise."""
 ATTEMPTS = ((0, False), (0, True), (1, False), (2, False))
 """Seeds of the search, and whether it looks for pieces: orders with one live peak pack differently."""
-PIECES = Effort(states=500, seconds=20.0, cuts=True)
+PIECES = Effort(states=500, steps=20_000_000, cuts=True)
 """For a network in pieces: few states for each, for there are thousands of them."""
 
 
 class Planner:
     """Regions of one network at one budget."""
 
-    def __init__(self, network: Network, budget: Budget, effort: Effort) -> None:
-        self.network, self.budget, self.effort = network, budget, effort
+    def __init__(self, network: Network, budget: Budget, effort: Effort, clock: Clock) -> None:
+        self.network, self.budget, self.effort, self.clock = network, budget, effort, clock
 
     def whole(self, steps: range, slow: bool) -> Placed:
         """Every operator at once, whole tensors."""
@@ -66,7 +68,7 @@ class Planner:
             if found is None:
                 break
             if found.peak_bytes < best.packed.height_bytes:
-                placed = self.searched(steps, slow, found, seconds=0.0 if slow else PATIENCE_SECONDS)
+                placed = self.searched(steps, slow, found, 0 if slow else PATIENT)
                 best = min(best, placed, key=lambda either: either.packed.height_bytes)
             if room is not None and found.lower_bound_bytes > room:
                 break
@@ -77,17 +79,27 @@ class Planner:
         placed = self.whole(steps, slow=True)
         return placed if self.budget.holds(placed) else self.streamed(steps, slow=True)
 
-    def searched(self, steps: range, slow: bool, found: Found, goal_bytes: int = 0, seconds: float = 0.0) -> Placed:
-        """Place a searched order; with `seconds` to spend, look for a placement of `goal_bytes`."""
-        return self._placed(steps, slow, tiled=True, order=found.order, goal_bytes=goal_bytes, seconds=seconds)
+    def searched(
+        self, steps: range, slow: bool, found: Found, work: int, goal_bytes: int = 0, share: float = 1.0
+    ) -> Placed:
+        """Place a searched order; with so much work of the packer, which may take a share of the time that is left."""
+        patience = Patience(work, goal_bytes, self.clock.left(share))
+        return self._placed(steps, slow, tiled=True, order=found.order, patience=patience)
 
-    def search(self, steps: range, slow: bool, seed: int = 0, cuts: bool = False) -> Found | None:
-        """Return the order with the least live bytes the effort allows; with `cuts`, in pieces one by one."""
+    def search(
+        self, steps: range, slow: bool, seed: int = 0, cuts: bool = False, known_bytes: int = 0, share: float = 1.0
+    ) -> Found | None:
+        """Return the order with the least live bytes the effort allows; with `cuts`, in pieces one by one.
+
+        No order is known to do with less than `known_bytes`. The search may take a share of the time that is left.
+        """
         crossing = self.network.crossing(steps, slow)
         works = region_works(self.network, steps, crossing)
         entering = entering_region(self.network, steps, crossing)
-        effort = PIECES if cuts else replace(self.effort, seed=seed)
-        return find_order(self.network, works, entering, self._room(), effort)
+        effort = replace(PIECES if cuts else replace(self.effort, seed=seed), seconds=self.clock.left(share))
+        found = find_order(self.network, works, entering, self._room(), effort, known_bytes)
+        self.clock.note(found is not None and found.cut_short)
+        return found
 
     def _placed(
         self,
@@ -95,14 +107,12 @@ class Planner:
         slow: bool,
         tiled: bool,
         order: tuple[int, ...] | None = None,
-        goal_bytes: int = 0,
-        seconds: float = 0.0,
+        patience: Patience = NONE,
     ) -> Placed:
         crossing = self.network.crossing(steps, slow)
         ordered = order_region(self.network, steps, crossing, tiled, order)
-        packed = pack_region(
-            self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes, goal_bytes, seconds
-        )
+        packed = pack_region(self.network, ordered, self.budget.capacity_bytes, self.budget.floor_bytes, patience)
+        self.clock.note(packed.cut_short)
         return Placed(steps, ordered, packed, crossing)
 
     def _room(self) -> int | None:

@@ -76,7 +76,8 @@ def _short(name: str) -> str:
 
 
 def check_slow(found: Schedule, target: Target) -> None:
-    assert target.slow is not None
+    if target.slow is None:
+        return
     needed, given = found.pool_bytes[1], target.slow.size_bytes
     if given is not None and needed > given:
         tiled = sum(region.tiled for region in found.regions)

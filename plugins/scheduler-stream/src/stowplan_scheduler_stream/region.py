@@ -99,7 +99,9 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
             works += _spill(network, tensor) if kind == RECEIVE and tensor in crossing.spill else []
     for index in steps:
         step = network.steps[index]
-        reads = tuple(read for read in step.reads if read.tensor not in crossing.direct)
+        # Rows that are copied into fast memory come one after another; those that lie there go in any turn.
+        reads = step.reads if {*crossing.reload, *crossing.receive} & network.turns.keys() else step.turned
+        reads = tuple(read for read in reads if read.tensor not in crossing.direct)
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
     return works
@@ -116,27 +118,7 @@ def _row_by_row(network: Network, works: Sequence[Work]) -> list[tuple[int, int,
 
     Progress: follow what is wanted from a last node upwards; it ends at a node whose inputs are complete.
     """
-    makers = {work.tensor: i for i, work in enumerate(works) if work.step != SPILL}
-    done = [0] * len(works)
-    rows_of = dict.fromkeys(makers, 0)
-    needs = [
-        [(read.tensor, _running_maximum(read.last)) for read in work.reads if read.tensor in makers] for work in works
-    ]
-    fed = {tensor for work_needs in needs for tensor, _ in work_needs}
-    last_nodes = [work.step == SPILL or work.tensor not in fed for work in works]
-    firings: list[tuple[int, int, int]] = []
-    active = len(works) - 1
-    while active >= 0:
-        index = _deepest(works, done, needs, rows_of, makers, last_nodes, active)
-        work, unit = works[index], done[index]
-        firings.append((index, unit, unit + 1))
-        done[index] = unit + 1
-        if work.step != SPILL:
-            complete = done[index] == work.units
-            rows_of[work.tensor] = (network.stuff(work.tensor).rows if complete else 0) if work.by_input else unit + 1
-        while active >= 0 and done[active] == works[active].units:
-            active -= 1
-    return firings
+    return _Greedy(network, works).run()
 
 
 def _running_maximum(values: Sequence[int]) -> list[int]:
@@ -147,26 +129,61 @@ def _running_maximum(values: Sequence[int]) -> list[int]:
     return found
 
 
-def _deepest(
-    works: Sequence[Work],
-    done: Sequence[int],
-    needs: Sequence[Sequence[tuple[int, list[int]]]],
-    rows_of: dict[int, int],
-    makers: dict[int, int],
-    last_nodes: Sequence[bool],
-    active: int,
-) -> int:
-    wanted = set()
-    for index in range(active, -1, -1):
-        unit = done[index]
-        if unit == works[index].units or not (last_nodes[index] or index in wanted):
-            continue
-        missing = [makers[tensor] for tensor, rows in needs[index] if rows_of[tensor] < rows[unit]]
-        if not missing:
-            return index
-        wanted.update(missing)
-    # Only rows that nobody reads are left (below a stride, say): finish them from the front, inputs come first.
-    return next(index for index in range(active + 1) if done[index] < works[index].units)
+class _Greedy:
+    """A search for the deepest node that goes on where it was after each firing, instead of from the end again."""
+
+    def __init__(self, network: Network, works: Sequence[Work]) -> None:
+        self.network, self.works = network, works
+        self.makers = {work.tensor: i for i, work in enumerate(works) if work.step != SPILL}
+        self.done = [0] * len(works)
+        self.rows_of = dict.fromkeys(self.makers, 0)
+        self.needs = [
+            [(read.tensor, _running_maximum(read.last)) for read in work.reads if read.tensor in self.makers]
+            for work in works
+        ]
+        fed = {tensor for needs in self.needs for tensor, _ in needs}
+        self.wanted = [int(work.step == SPILL or work.tensor not in fed) for work in works]
+        self.waiting: list[tuple[int, list[int]]] = []  # nodes that miss something, deepest first, and who makes it
+
+    def run(self) -> list[tuple[int, int, int]]:
+        firings, at = [], len(self.works) - 1
+        for _ in range(sum(work.units for work in self.works)):
+            index = self._deepest(at)
+            firings.append((index, self.done[index], self.done[index] + 1))
+            self._fire(index)
+            at = self._back(index)
+        return firings
+
+    def _deepest(self, at: int) -> int:
+        """Return the deepest node from `at` on that is wanted and has what it needs."""
+        for index in range(at, -1, -1):
+            unit = self.done[index]
+            if not self.wanted[index] or unit == self.works[index].units:
+                continue
+            missing = [self.makers[t] for t, rows in self.needs[index] if self.rows_of[t] < rows[unit]]
+            if not missing:
+                return index
+            self.waiting.append((index, missing))
+            for maker in missing:
+                self.wanted[maker] += 1
+        # Only rows that nobody reads are left (below a stride, say): finish them from the front, inputs come first.
+        return next(index for index, work in enumerate(self.works) if self.done[index] < work.units)
+
+    def _fire(self, index: int) -> None:
+        work = self.works[index]
+        self.done[index] += 1
+        if work.step != SPILL:
+            complete = self.done[index] == work.units
+            whole = self.network.stuff(work.tensor).rows if complete else 0
+            self.rows_of[work.tensor] = whole if work.by_input else self.done[index]
+
+    def _back(self, index: int) -> int:
+        """Return where to look next: at the deepest node that missed what was just made. Those after it ask again."""
+        deepest = next((node for node, missing in self.waiting if index in missing), index)
+        while self.waiting and self.waiting[-1][0] <= deepest:
+            for maker in self.waiting.pop()[1]:
+                self.wanted[maker] -= 1
+        return deepest
 
 
 def _spans(

@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 
 from stowplan.build.tiling import TiledGraph, tiled_graph
 from stowplan_scheduler_stream.again import Stretches, piece_at
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.region import RECEIVE, region_works
@@ -18,10 +19,12 @@ SEEDS = (1, 0)
 """Orders of the pieces with the same peak pack differently; these are tried."""
 
 
-def repeating(network: Network, budget: Budget, factor: float, useless_bytes: int, seconds: float) -> Regions | None:
-    """Return the region with the least peak at up to `factor` times the arithmetic, packed in up to `seconds`.
+def repeating(
+    network: Network, budget: Budget, factor: float, useless_bytes: int, work_per_row: int, clock: Clock
+) -> Regions | None:
+    """Return the region with the least peak at up to `factor` times the arithmetic.
 
-    None when none needs less than `useless_bytes`; it may still pack higher than the budget.
+    The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack higher than the budget.
     """
     stretches = Stretches(network, factor, useless_bytes)
     way = stretches.best()
@@ -32,14 +35,15 @@ def repeating(network: Network, budget: Budget, factor: float, useless_bytes: in
     arriving = [t for t in network.graph.inputs if t in network.streamed]
     turns = [again for again, _ in tiled.turns]
     whole = Network(tiled.graph, network.alignment_bytes, arriving, tiled.carriers, turns)
-    planner = Planner(whole, budget, Effort())
+    planner = Planner(whole, budget, Effort(), clock)
     best: Regions | None = None
     for seed in SEEDS:
-        found = _ordered(whole, tiled, counts, Effort(states=20_000, seconds=1.0, seed=seed))
+        found = _ordered(whole, tiled, counts, Effort(states=20_000, steps=5_000_000, seed=seed))
         if found is None:
             return best
         steps = range(len(whole.steps))
-        placed = planner.searched(steps, False, found, goal_bytes=found.peak_bytes, seconds=seconds)
+        work = work_per_row * sum(whole.stuff(t).rows for t in whole.tensors)
+        placed = planner.searched(steps, False, found, work, goal_bytes=found.peak_bytes, share=0.5)
         tried = Regions(network.graph, whole, [placed], tuple(tiles))
         best = tried if best is None or tried.height_bytes < best.height_bytes else best
         if best.height_bytes == found.peak_bytes or (budget.capacity_bytes and budget.holds(placed)):
@@ -60,7 +64,7 @@ def _ordered(network: Network, tiled: TiledGraph, counts: Sequence[int], effort:
             return None
         order += [numbers[key] for key in found[0].order()]
         peak = max(peak, found[1])
-    return Found(order=tuple(order), peak_bytes=peak, lower_bound_bytes=0)
+    return Found(order=tuple(order), peak_bytes=peak, lower_bound_bytes=0, proven=False)
 
 
 def _places(counts: Sequence[int]) -> Iterator[range]:

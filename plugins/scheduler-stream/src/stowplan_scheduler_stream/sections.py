@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import accumulate
 from operator import sub
 
@@ -24,7 +23,8 @@ from stowplan.build.tiling import (
 )
 from stowplan.flow.graph import Graph, Operator
 from stowplan.flow.schedule import Tile
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.search import Effort
@@ -57,9 +57,9 @@ class Section:
 class Sections:
     """The cheapest way to run steps in tiles at one budget, for any run of steps of a network."""
 
-    def __init__(self, network: Network, budget: Budget, effort: Effort) -> None:
-        self.network, self.budget, self.effort = network, budget, effort
-        self.uncut = Planner(network, budget, effort)
+    def __init__(self, network: Network, budget: Budget, effort: Effort, clock: Clock) -> None:
+        self.network, self.budget, self.effort, self.clock = network, budget, effort, clock
+        self.uncut = Planner(network, budget, effort, clock)
         self.refused: set[Section] = set()
         self._greedy: dict[tuple[int, int], int] = {}
         graph, steps = network.graph, range(len(network.steps))
@@ -126,7 +126,7 @@ class Sections:
     def _fits(self, cut: _Cut) -> bool:
         """Say whether each region of a section fits."""
         network = cut.part.network(cut.tiled)
-        planner = Planner(network, self.budget, self.effort)
+        planner = Planner(network, self.budget, self.effort, self.clock)
         for steps in region_steps(network, cut.tiled, [len(region) for region in cut.regions]):
             placed = planner.greedy(steps, slow=True)
             if self._hopeless(placed.packed.height_bytes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from stowplan.build.lower.fixed_point import (
@@ -10,6 +11,7 @@ from stowplan.build.lower.fixed_point import (
     factor,
     input_radius,
     logistic,
+    round_away,
     rounding_shift,
     saturate,
 )
@@ -57,8 +59,9 @@ def logistic_(site: Site) -> Lowered:
     check_rows(site)
     if site.dtype(0) == "float32":
         return Lowered(kind="logistic_f32", operands=(site.operand(),))
-    source = site.quantization(site.input())
-    _check_unit(site, site.quantization(site.output))
+    source, result = site.quantization(site.input()), site.quantization(site.output)
+    if not _is_unit(result):
+        return table_of(site, _logistic_by_real_numbers(source, result))
     scale = factor(source.scale * (1 << (31 - LOGISTIC_BITS)))
     if scale.shift < 0:
         raise site.refusal("the scale of its input is too small")
@@ -71,6 +74,17 @@ def logistic_(site: Site) -> Lowered:
         return saturate(rounding_shift(logistic(scale(centred)), 23) + INT8_MIN)
 
     return table_of(site, entry)
+
+
+def _logistic_by_real_numbers(source: Quantization, result: Quantization) -> Callable[[int], int]:
+    """The function of the real number, rounded once: for outputs of other scales than 1/256, as onnxruntime has it."""
+
+    def entry(value: int) -> int:
+        x = source.scale * (value - source.zero_point)
+        y = 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+        return saturate(round_away(min(y / result.scale, 1e6)) + result.zero_point)
+
+    return entry
 
 
 def quantize(site: Site) -> Lowered:
@@ -161,7 +175,11 @@ def _check_wide_unit(site: Site, quantization: Quantization) -> None:
         raise site.refusal("its int16 output needs scale 1/65536 and zero point -32768")
 
 
+def _is_unit(quantization: Quantization) -> bool:
+    return quantization.scale == UNIT_SCALE and quantization.zero_point == INT8_MIN
+
+
 def _check_unit(site: Site, quantization: Quantization) -> None:
     """The fixed-point result has 8 bits below the point, counted from -128."""
-    if quantization.scale != UNIT_SCALE or quantization.zero_point != INT8_MIN:
+    if not _is_unit(quantization):
         raise site.refusal("its int8 output needs scale 1/256 and zero point -128")

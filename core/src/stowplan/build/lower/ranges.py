@@ -10,9 +10,15 @@ from stowplan.build.lower.site import Site
 from stowplan.flow.dtypes import RANGE
 from stowplan.flow.graph import Quantization
 
-LIMITS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+LIMITS = {
+    "unbounded": (-math.inf, math.inf),
+    "none": (-math.inf, math.inf),
+    "relu": (0.0, math.inf),
+    "relu6": (0.0, 6.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
 FLOAT_MAX = (2 - 2**-23) * 2.0**127
-"""Float kernels limit to finite numbers, as LiteRT's do: an infinite sum becomes this."""
+"""Float kernels limit to finite numbers, as LiteRT's do: an infinite sum becomes this, unless it is unbounded."""
 
 
 def range_s8(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
@@ -27,15 +33,21 @@ def range_s8(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
 
 def range_integer(site: Site, quantization: Quantization) -> dict[str, ParamValue]:
     """Return the ends of the range in the numbers of an output of any integer type."""
-    low, high = _limits(site)
-    least, most = RANGE[site.output.dtype]
+    least, most = integer_range(_limits(site), site.output.dtype, quantization)
+    if least > most:
+        raise site.refusal(f"no number of its output lies within its activation ({site.operator.text('activation')})")
+    return {"act_min": least, "act_max": most}
+
+
+def integer_range(limits: tuple[float, float], dtype: str, quantization: Quantization) -> tuple[int, int]:
+    """Return the ends of the range between two reals in the numbers of a type; the first is larger if it is empty."""
+    low, high = limits
+    least, most = RANGE[dtype]
     if low != -math.inf:
         least = max(least, _steps(low, quantization))
     if high != math.inf:
         most = min(most, _steps(high, quantization))
-    if least > most:
-        raise site.refusal(f"no number of its output lies within its activation ({site.operator.text('activation')})")
-    return {"act_min": least, "act_max": most}
+    return least, most
 
 
 def _steps(real: float, quantization: Quantization) -> int:
@@ -45,6 +57,8 @@ def _steps(real: float, quantization: Quantization) -> int:
 
 def range_f32(site: Site) -> dict[str, ParamValue]:
     low, high = _limits(site)
+    if site.operator.text("activation") == "unbounded":
+        return {"act_min": low, "act_max": high}
     return {"act_min": max(low, -FLOAT_MAX), "act_max": min(high, FLOAT_MAX)}
 
 

@@ -73,8 +73,8 @@ static void stow_fast_put_weight(const stow_fast_set *set, uint8_t *to, size_t i
 }
 
 /* The words of one lane for an output; `sum` is that of its weights. */
-static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *filter, size_t output, int32_t sum,
-                                int32_t *words, size_t lane)
+static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *filter, int ease, size_t output,
+                                int32_t sum, int32_t *words, size_t lane)
 {
     const int32_t shift = filter->shift[output * filter->step];
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
@@ -85,7 +85,36 @@ static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *
     words[STOW_FAST_LEFT * set->lanes + lane] = (int32_t)left;
     words[STOW_FAST_RIGHT * set->lanes + lane] = (int32_t)right;
     words[STOW_FAST_MASK * set->lanes + lane] = stow_wrap(mask);
-    words[STOW_FAST_HALF * set->lanes + lane] = stow_wrap(mask >> 1);
+    words[STOW_FAST_HALF * set->lanes + lane] =
+        stow_wrap(ease == STOW_FAST_HARD ? mask >> 1 : (mask >> 1) + 1u + ((uint32_t)filter->zero_point << right));
+}
+
+/* The largest sum that an output can have, of `depth` weights that lie `step` apart. */
+static int64_t stow_fast_most(const stow_filter_s8 *filter, size_t output, const int8_t *w, size_t depth, size_t step)
+{
+    const int64_t first = stow_wrap(stow_first_sum(filter, output));
+    int64_t most = first < 0 ? -first : first;
+    for (size_t i = 0; i < depth; i++) {
+        most += 128 * (int64_t)(w[i * step] < 0 ? -w[i * step] : w[i * step]);
+    }
+    return most;
+}
+
+/* Weights of an output lie `step` apart, those of the next begin `next` further on. */
+static int stow_fast_ease_of(const stow_filter_s8 *filter, size_t outputs, size_t depth, size_t step, size_t next)
+{
+    for (size_t output = 0; output < outputs; output++) {
+        const int8_t *w = filter->weights + output * next;
+        const int32_t shift = filter->shift[output * filter->step];
+        if (shift >= 0 || shift < -STOW_FAST_EASY_SHIFT ||
+            stow_fast_most(filter, output, w, depth, step) >= INT64_C(1) << 29) {
+            return STOW_FAST_HARD;
+        }
+    }
+    if (filter->maximum != INT8_MAX || !stow_is_int8(filter->zero_point)) {
+        return STOW_FAST_HARD;
+    }
+    return filter->minimum >= filter->zero_point ? STOW_FAST_EASIEST : STOW_FAST_EASY;
 }
 
 static void stow_fast_begin(stow_fast_filter *to, const stow_filter_s8 *from, size_t outputs)
@@ -107,6 +136,7 @@ static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room
 {
     const size_t groups = stow_fast_ceil(outputs, set->lanes), lanes = set->lanes, unit = set->unit;
     stow_fast_begin(to, filter, outputs);
+    to->ease = stow_fast_ease_of(filter, outputs, rows * depth, 1, filter->weights_step);
     to->rows = rows;
     to->units = stow_fast_ceil(depth, unit);
     to->group_bytes = rows * to->units * lanes * unit * set->element;
@@ -128,7 +158,7 @@ static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room
             stow_fast_put_weight(set, weights + group * to->group_bytes, at, from[i]);
             sum = stow_wrap_add(sum, from[i]);
         }
-        stow_fast_put_words(set, filter, output, sum, words + group * STOW_FAST_WORDS * lanes, lane);
+        stow_fast_put_words(set, filter, to->ease, output, sum, words + group * STOW_FAST_WORDS * lanes, lane);
     }
 }
 
@@ -148,6 +178,7 @@ static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *r
 {
     const size_t lanes = set->lanes, unit = set->unit, wide = lanes * set->vectors;
     stow_fast_begin(to, filter, channels);
+    to->ease = stow_fast_ease_of(filter, channels, taps, filter->weights_step, 1);
     to->chunks = channels / stow_fast_divisor(channels, wide);
     to->units = stow_fast_ceil(taps, unit);
     to->group_bytes = to->units * wide * unit * set->element;
@@ -169,7 +200,7 @@ static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *r
             stow_fast_put_weight(set, weights + chunk * to->group_bytes, place, value);
             sum = stow_wrap_add(sum, value);
         }
-        stow_fast_put_words(set, filter, channel, sum,
+        stow_fast_put_words(set, filter, to->ease, channel, sum,
                             words + (chunk * set->vectors + vector) * STOW_FAST_WORDS * lanes, lane);
     }
 }

@@ -32,9 +32,15 @@ enum stow_fast_words {
     STOW_FAST_LEFT,  /* shift before the product */
     STOW_FAST_RIGHT, /* shift after it, and what rounding that needs: */
     STOW_FAST_MASK,  /* the bits that are shifted out, */
-    STOW_FAST_HALF,  /* and half of their range */
+    STOW_FAST_HALF,  /* and half of their range, rounded down; in easy filters rounded up, and the zero point with it */
     STOW_FAST_WORDS
 };
+
+/* How much of what makes an output can be left out. EASY: no sum reaches 2^29, all shifts are to the right, by at most
+ * STOW_FAST_EASY_SHIFT, and the maximum is that of int8. EASIEST: and no output is below the zero point, so that it does
+ * not matter how negative halves are rounded. */
+enum stow_fast_ease { STOW_FAST_HARD, STOW_FAST_EASY, STOW_FAST_EASIEST };
+#define STOW_FAST_EASY_SHIFT 20
 
 typedef struct stow_fast_filter {
     const uint8_t *weights;
@@ -44,6 +50,7 @@ typedef struct stow_fast_filter {
     size_t units;       /* in one of them; or of taps in a depthwise kernel */
     size_t group_bytes; /* of weights */
     size_t chunks;      /* depthwise: after so many the channels start over */
+    int ease;
     int32_t zero_point;
     int32_t minimum;
     int32_t maximum;
@@ -93,6 +100,17 @@ const stow_fast_set *stow_fast_find(const char *name);
 #if STOW_WITH_X86
 extern const stow_fast_set stow_fast_avx2, stow_fast_avx512;
 #endif
+
+/* Whether an addition is as easy as an EASY filter; its operands may have a shift of 0. */
+static inline int stow_fast_is_easy_add(const int32_t *params)
+{
+    const int32_t a = params[STOW_ADD_S8_A_SHIFT], b = params[STOW_ADD_S8_B_SHIFT], out = params[STOW_ADD_S8_OUTPUT_SHIFT];
+    return a <= 0 && a >= -STOW_FAST_EASY_SHIFT && b <= 0 && b >= -STOW_FAST_EASY_SHIFT && out < 0 &&
+           out >= -STOW_FAST_EASY_SHIFT && params[STOW_ADD_S8_A_MULTIPLIER] >= 0 &&
+           params[STOW_ADD_S8_B_MULTIPLIER] >= 0 && params[STOW_ADD_S8_OUTPUT_MULTIPLIER] >= 0 &&
+           stow_is_int8(params[STOW_ADD_S8_A_ZERO_POINT]) && stow_is_int8(params[STOW_ADD_S8_B_ZERO_POINT]) &&
+           stow_is_int8(params[STOW_ADD_S8_OUTPUT_ZERO_POINT]) && params[STOW_ADD_S8_ACT_MAX] == INT8_MAX;
+}
 
 /* Bytes that a line of `elements` takes, with slack. */
 static inline size_t stow_fast_line_bytes(const stow_fast_set *set, size_t elements)

@@ -30,21 +30,56 @@ STOW_256_INLINE __m256i stow_256_high_product(__m256i a, __m256i b)
     return _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xAA);
 }
 
+/* The same for numbers below 2^30: twice the product, whose upper half lies in a register of its own. */
+STOW_256_INLINE __m256i stow_256_high_product_easy(__m256i a, __m256i b)
+{
+    const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 31), twice = _mm256_slli_epi32(a, 1);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(twice, b), half);
+    const __m256i odd =
+        _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(twice, 32), _mm256_srli_epi64(b, 32)), half);
+    return _mm256_blend_epi32(odd, _mm256_srli_epi64(even, 32), 0x55);
+}
+
 STOW_256_INLINE __m256i stow_256_clamp(__m256i value, int32_t zero_point, int32_t minimum, int32_t maximum)
 {
     const __m256i moved = _mm256_add_epi32(value, _mm256_set1_epi32(zero_point));
     return _mm256_min_epi32(_mm256_max_epi32(moved, _mm256_set1_epi32(minimum)), _mm256_set1_epi32(maximum));
 }
 
-/* How eight sums become outputs, still as 32 bits each. */
-STOW_256_INLINE __m256i stow_256_output(const stow_fast_filter *filter, const int32_t *words, __m256i sum)
+/* How eight sums become outputs, in registers: outputs are bytes, and storing one could change anything in memory. */
+typedef struct stow_256_rule {
+    __m256i multiplier, left, right, mask, half, minimum;
+    int32_t zero_point, lowest, highest;
+} stow_256_rule;
+
+STOW_256_INLINE stow_256_rule stow_256_rule_of(const stow_fast_filter *filter, const int32_t *words)
 {
-    const __m256i wide = _mm256_sllv_epi32(sum, stow_256_load(words + STOW_FAST_LEFT * STOW_256_LANES));
-    const __m256i high = stow_256_high_product(wide, stow_256_load(words + STOW_FAST_MULTIPLIER * STOW_256_LANES));
-    const __m256i value = stow_256_round(high, stow_256_load(words + STOW_FAST_RIGHT * STOW_256_LANES),
-                                         stow_256_load(words + STOW_FAST_MASK * STOW_256_LANES),
-                                         stow_256_load(words + STOW_FAST_HALF * STOW_256_LANES));
-    return stow_256_clamp(value, filter->zero_point, filter->minimum, filter->maximum);
+    const stow_256_rule rule = {
+        .multiplier = stow_256_load(words + STOW_FAST_MULTIPLIER * STOW_256_LANES),
+        .left = stow_256_load(words + STOW_FAST_LEFT * STOW_256_LANES),
+        .right = stow_256_load(words + STOW_FAST_RIGHT * STOW_256_LANES),
+        .mask = stow_256_load(words + STOW_FAST_MASK * STOW_256_LANES),
+        .half = stow_256_load(words + STOW_FAST_HALF * STOW_256_LANES),
+        .minimum = _mm256_set1_epi32(filter->minimum),
+        .zero_point = filter->zero_point,
+        .lowest = filter->minimum,
+        .highest = filter->maximum,
+    };
+    return rule;
+}
+
+/* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
+STOW_256_INLINE __m256i stow_256_output(stow_256_rule rule, __m256i sum, const int ease)
+{
+    if (ease != STOW_FAST_HARD) {
+        const __m256i high = stow_256_high_product_easy(sum, rule.multiplier);
+        const __m256i near = _mm256_add_epi32(high, rule.half);
+        const __m256i moved = ease == STOW_FAST_EASIEST ? near : _mm256_add_epi32(near, _mm256_srai_epi32(high, 31));
+        return _mm256_max_epi32(_mm256_srav_epi32(moved, rule.right), rule.minimum);
+    }
+    const __m256i high = stow_256_high_product(_mm256_sllv_epi32(sum, rule.left), rule.multiplier);
+    const __m256i value = stow_256_round(high, rule.right, rule.mask, rule.half);
+    return stow_256_clamp(value, rule.zero_point, rule.lowest, rule.highest);
 }
 
 /* Store the first `left` of sixteen bytes; the sums of `first` and `second` in the order of packing. */
@@ -77,6 +112,41 @@ STOW_256 static void stow_256_bring(uint8_t *to, const int8_t *from, size_t size
         for (; done < size; done++, to += 2) {
             const int16_t value = from[done];
             memcpy(to, &value, sizeof value);
+        }
+    }
+}
+
+STOW_256_INLINE __m256i stow_256_any_output(const stow_fast_filter *filter, const int32_t *words, __m256i sum)
+{
+    const stow_256_rule rule = stow_256_rule_of(filter, words);
+    switch (filter->ease) {
+    case STOW_FAST_EASIEST: return stow_256_output(rule, sum, STOW_FAST_EASIEST);
+    case STOW_FAST_EASY: return stow_256_output(rule, sum, STOW_FAST_EASY);
+    default: return stow_256_output(rule, sum, STOW_FAST_HARD);
+    }
+}
+
+/* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
+STOW_256_INLINE void stow_256_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                     const size_t pixels, __m256i sums[4][4], const int ease)
+{
+    const stow_fast_filter *filter = op->filter;
+    const size_t out_step = op->out_step, outputs = filter->outputs;
+    int8_t *start = op->out + pixel * out_step;
+#pragma GCC unroll 4
+    for (size_t g = 0; g < groups; g++) {
+        const size_t first = (group + g) * STOW_256_LANES, left = outputs - first;
+        const stow_256_rule rule =
+            stow_256_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_256_LANES);
+#pragma GCC unroll 4
+        for (size_t p = 0; p < pixels; p++) {
+            const __m128i bytes = stow_256_bytes(stow_256_output(rule, sums[g][p], ease));
+            int8_t *out = start + p * out_step + first;
+            if (left >= STOW_256_LANES) {
+                _mm_storel_epi64((__m128i *)(void *)out, bytes);
+            } else {
+                stow_256_store(out, left, bytes);
+            }
         }
     }
 }
@@ -118,19 +188,10 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
             }
         }
     }
-#pragma GCC unroll 4
-    for (size_t g = 0; g < groups; g++) {
-        const size_t first = (group + g) * STOW_256_LANES, left = filter->outputs - first;
-#pragma GCC unroll 4
-        for (size_t p = 0; p < pixels; p++) {
-            const __m128i bytes = stow_256_bytes(stow_256_output(filter, words + g * words_step, sums[g][p]));
-            int8_t *out = op->out + (pixel + p) * op->out_step + first;
-            if (left >= STOW_256_LANES) {
-                _mm_storel_epi64((__m128i *)(void *)out, bytes);
-            } else {
-                stow_256_store(out, left, bytes);
-            }
-        }
+    switch (filter->ease) {
+    case STOW_FAST_EASIEST: stow_256_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
+    case STOW_FAST_EASY: stow_256_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
+    default: stow_256_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD); break;
     }
 }
 
@@ -182,13 +243,14 @@ STOW_256 static void stow_256_depthwise(const stow_fast_filter *filter, const ui
             high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), stow_256_load(w + 32)));
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
-        const __m256i both = _mm256_packs_epi32(stow_256_output(filter, words, low),
-                                                stow_256_output(filter, words + words_step, high));
+        const __m256i both = _mm256_packs_epi32(stow_256_any_output(filter, words, low),
+                                                stow_256_any_output(filter, words + words_step, high));
         const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
         stow_256_store(out + at, size - at, bytes);
     }
 }
 
+/* A number scaled by a multiplier and a shift; see stow_scale. */
 STOW_256_INLINE __m256i stow_256_scaled(__m256i value, int32_t multiplier, int32_t shift)
 {
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
@@ -199,21 +261,73 @@ STOW_256_INLINE __m256i stow_256_scaled(__m256i value, int32_t multiplier, int32
                           _mm256_set1_epi32(stow_wrap(mask >> 1)));
 }
 
+/* d * 2^20 scaled, for d of at most 9 bits, a multiplier that is not negative and a shift to the right by up to 20: the
+ * product of 40 bits is put together from parts that fit 32. */
+STOW_256_INLINE __m256i stow_256_operand(__m256i d, int32_t multiplier, int32_t shift)
+{
+    if (multiplier == 1 << 30 && shift == 0) {
+        return _mm256_slli_epi32(d, 19); /* a half: that of the larger scale */
+    }
+    const __m256i high = _mm256_mullo_epi32(d, _mm256_set1_epi32(multiplier >> 11));
+    const __m256i low = _mm256_mullo_epi32(d, _mm256_set1_epi32(multiplier & 2047));
+    const __m256i h = _mm256_add_epi32(high, _mm256_srai_epi32(_mm256_add_epi32(low, _mm256_set1_epi32(1024)), 11));
+    const __m256i half = _mm256_set1_epi32(shift == 0 ? 0 : 1 << (-shift - 1));
+    const __m256i away = _mm256_and_si256(_mm256_srai_epi32(h, 31), _mm256_set1_epi32(shift == 0 ? 0 : -1));
+    return _mm256_srav_epi32(_mm256_add_epi32(_mm256_add_epi32(h, half), away), _mm256_set1_epi32(-shift));
+}
+
+/* The sum of two operands less their zero points, as outputs before they are saturated. */
+STOW_256_INLINE __m256i stow_256_easy_sum(const int32_t *params, __m256i x, __m256i y)
+{
+    const int32_t right = -params[STOW_ADD_S8_OUTPUT_SHIFT];
+    const __m256i half = _mm256_set1_epi32(
+        stow_wrap((UINT32_C(1) << (right - 1)) + ((uint32_t)params[STOW_ADD_S8_OUTPUT_ZERO_POINT] << right)));
+    const __m256i sum =
+        _mm256_add_epi32(stow_256_operand(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]),
+                         stow_256_operand(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]));
+    const __m256i high = stow_256_high_product_easy(sum, _mm256_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]));
+    const __m256i near = _mm256_add_epi32(_mm256_add_epi32(high, half), _mm256_srai_epi32(high, 31));
+    return _mm256_max_epi32(_mm256_srav_epi32(near, _mm256_set1_epi32(right)),
+                            _mm256_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
+}
+
+/* The same in every case. */
+STOW_256_INLINE __m256i stow_256_hard_sum(const int32_t *params, __m256i x, __m256i y)
+{
+    const __m256i a = stow_256_scaled(_mm256_slli_epi32(x, 20), params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
+    const __m256i b = stow_256_scaled(_mm256_slli_epi32(y, 20), params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
+    const __m256i sum = stow_256_scaled(_mm256_add_epi32(a, b), params[STOW_ADD_S8_OUTPUT_MULTIPLIER],
+                                         params[STOW_ADD_S8_OUTPUT_SHIFT]);
+    return stow_256_clamp(sum, params[STOW_ADD_S8_OUTPUT_ZERO_POINT], params[STOW_ADD_S8_ACT_MIN],
+                           params[STOW_ADD_S8_ACT_MAX]);
+}
+
+STOW_256_INLINE __m256i stow_256_eight(const int8_t *from, int32_t zero_point)
+{
+    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+    return _mm256_sub_epi32(wide, _mm256_set1_epi32(zero_point));
+}
+
+STOW_256_INLINE void stow_256_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
+                                      const int easy)
+{
+    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
+    memcpy(params, given, sizeof params);
+    for (size_t i = 0; i < size; i += 8) {
+        const __m256i x = stow_256_eight(a + i, params[STOW_ADD_S8_A_ZERO_POINT]);
+        const __m256i y = stow_256_eight(b + i, params[STOW_ADD_S8_B_ZERO_POINT]);
+        const __m256i sum = easy ? stow_256_easy_sum(params, x, y) : stow_256_hard_sum(params, x, y);
+        _mm_storel_epi64((__m128i *)(void *)(out + i), stow_256_bytes(sum));
+    }
+}
+
 STOW_256 static void stow_256_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
     const size_t whole = size & ~(size_t)7;
-    for (size_t i = 0; i < whole; i += 8) {
-        __m256i x = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(a + i)));
-        __m256i y = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(b + i)));
-        x = _mm256_slli_epi32(_mm256_sub_epi32(x, _mm256_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT])), 20);
-        y = _mm256_slli_epi32(_mm256_sub_epi32(y, _mm256_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT])), 20);
-        x = stow_256_scaled(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
-        y = stow_256_scaled(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
-        x = stow_256_scaled(_mm256_add_epi32(x, y), params[STOW_ADD_S8_OUTPUT_MULTIPLIER],
-                            params[STOW_ADD_S8_OUTPUT_SHIFT]);
-        x = stow_256_clamp(x, params[STOW_ADD_S8_OUTPUT_ZERO_POINT], params[STOW_ADD_S8_ACT_MIN],
-                           params[STOW_ADD_S8_ACT_MAX]);
-        _mm_storel_epi64((__m128i *)(void *)(out + i), stow_256_bytes(x));
+    if (stow_fast_is_easy_add(params)) {
+        stow_256_add_all(params, a, b, out, whole, 1);
+    } else {
+        stow_256_add_all(params, a, b, out, whole, 0);
     }
     stow_add_portable_s8(params, a + whole, b + whole, out + whole, size - whole);
 }

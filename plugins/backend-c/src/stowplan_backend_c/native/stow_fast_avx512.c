@@ -17,6 +17,14 @@ STOW_512_INLINE __m512i stow_512_load(const void *from)
     return _mm512_loadu_si512(from);
 }
 
+/* sums + the products of unsigned and signed bytes. What _mm512_dpbusd_epi32 is, but gcc 12 copies every sum of a loop
+ * twice around that. */
+STOW_512_INLINE __m512i stow_512_products(__m512i sums, __m512i bytes, __m512i weights)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(bytes), "v"(weights));
+    return sums;
+}
+
 /* h / 2^right, rounded to nearest, halves away from zero; see stow_rounding_shift_31. */
 STOW_512_INLINE __m512i stow_512_round(__m512i h, __m512i right, __m512i mask, __m512i half)
 {
@@ -35,18 +43,56 @@ STOW_512_INLINE __m512i stow_512_high_product(__m512i a, __m512i b)
     return _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
 }
 
-/* How sixteen sums become outputs, still as 32 bits each. */
-STOW_512_INLINE __m512i stow_512_output(const stow_fast_filter *filter, const int32_t *words, __m512i sum)
+/* The same for numbers below 2^30: twice the product, whose upper half lies in a register of its own. */
+STOW_512_INLINE __m512i stow_512_high_product_easy(__m512i a, __m512i b)
 {
-    const __m512i left = stow_512_load(words + STOW_FAST_LEFT * STOW_512_LANES);
-    const __m512i wide = _mm512_sllv_epi32(sum, left);
-    const __m512i high = stow_512_high_product(wide, stow_512_load(words + STOW_FAST_MULTIPLIER * STOW_512_LANES));
-    const __m512i value = stow_512_round(high, stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES),
-                                         stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES),
-                                         stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES));
-    const __m512i moved = _mm512_add_epi32(value, _mm512_set1_epi32(filter->zero_point));
-    return _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(filter->minimum)),
-                            _mm512_set1_epi32(filter->maximum));
+    const __m512i half = _mm512_set1_epi64(INT64_C(1) << 31), twice = _mm512_slli_epi32(a, 1);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(twice, b), half);
+    const __m512i odd =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(twice, 32), _mm512_srli_epi64(b, 32)), half);
+    return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+}
+
+STOW_512_INLINE __m512i stow_512_clamp(__m512i value, int32_t zero_point, int32_t minimum, int32_t maximum)
+{
+    const __m512i moved = _mm512_add_epi32(value, _mm512_set1_epi32(zero_point));
+    return _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(minimum)), _mm512_set1_epi32(maximum));
+}
+
+/* How sixteen sums become outputs, in registers: outputs are bytes, and storing one could change anything in memory. */
+typedef struct stow_512_rule {
+    __m512i multiplier, left, right, mask, half, minimum;
+    int32_t zero_point, lowest, highest;
+} stow_512_rule;
+
+STOW_512_INLINE stow_512_rule stow_512_rule_of(const stow_fast_filter *filter, const int32_t *words)
+{
+    const stow_512_rule rule = {
+        .multiplier = stow_512_load(words + STOW_FAST_MULTIPLIER * STOW_512_LANES),
+        .left = stow_512_load(words + STOW_FAST_LEFT * STOW_512_LANES),
+        .right = stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES),
+        .mask = stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES),
+        .half = stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES),
+        .minimum = _mm512_set1_epi32(filter->minimum),
+        .zero_point = filter->zero_point,
+        .lowest = filter->minimum,
+        .highest = filter->maximum,
+    };
+    return rule;
+}
+
+/* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
+STOW_512_INLINE __m512i stow_512_output(stow_512_rule rule, __m512i sum, const int ease)
+{
+    if (ease != STOW_FAST_HARD) {
+        const __m512i high = stow_512_high_product_easy(sum, rule.multiplier);
+        const __m512i near = _mm512_add_epi32(high, rule.half);
+        const __m512i moved = ease == STOW_FAST_EASIEST ? near : _mm512_add_epi32(near, _mm512_srai_epi32(high, 31));
+        return _mm512_max_epi32(_mm512_srav_epi32(moved, rule.right), rule.minimum);
+    }
+    const __m512i high = stow_512_high_product(_mm512_sllv_epi32(sum, rule.left), rule.multiplier);
+    const __m512i value = stow_512_round(high, rule.right, rule.mask, rule.half);
+    return stow_512_clamp(value, rule.zero_point, rule.lowest, rule.highest);
 }
 
 STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step)
@@ -61,6 +107,46 @@ STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size
         if (rest != 0) {
             const __m512i bytes = _mm512_maskz_loadu_epi8(rest, from + done);
             _mm512_mask_storeu_epi8(to + done, rest, _mm512_xor_si512(bytes, sign));
+        }
+    }
+}
+
+STOW_512_INLINE __m512i stow_512_any_output(const stow_fast_filter *filter, const int32_t *words, __m512i sum)
+{
+    const stow_512_rule rule = stow_512_rule_of(filter, words);
+    switch (filter->ease) {
+    case STOW_FAST_EASIEST: return stow_512_output(rule, sum, STOW_FAST_EASIEST);
+    case STOW_FAST_EASY: return stow_512_output(rule, sum, STOW_FAST_EASY);
+    default: return stow_512_output(rule, sum, STOW_FAST_HARD);
+    }
+}
+
+/* The first `left` of sixteen bytes. Masked stores are slow on some processors: only where it must be. */
+STOW_512_INLINE void stow_512_store(int8_t *out, size_t left, __m128i bytes)
+{
+    if (left >= 16) {
+        _mm_storeu_si128((__m128i *)(void *)out, bytes);
+    } else {
+        _mm_mask_storeu_epi8(out, (__mmask16)((1u << left) - 1u), bytes);
+    }
+}
+
+/* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
+STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                     const size_t pixels, __m512i sums[8][8], const int ease)
+{
+    const stow_fast_filter *filter = op->filter;
+    const size_t out_step = op->out_step, outputs = filter->outputs;
+    int8_t *start = op->out + pixel * out_step;
+#pragma GCC unroll 8
+    for (size_t g = 0; g < groups; g++) {
+        const size_t first = (group + g) * STOW_512_LANES, left = outputs - first;
+        const stow_512_rule rule =
+            stow_512_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES);
+#pragma GCC unroll 8
+        for (size_t p = 0; p < pixels; p++) {
+            const __m512i value = stow_512_output(rule, sums[g][p], ease);
+            stow_512_store(start + p * out_step + first, left, _mm512_cvtsepi32_epi8(value));
         }
     }
 }
@@ -97,20 +183,15 @@ STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, si
                 const __m512i spread = _mm512_set1_epi32(four);
 #pragma GCC unroll 8
                 for (size_t g = 0; g < groups; g++) {
-                    sums[g][p] = _mm512_dpbusd_epi32(sums[g][p], spread, weights[g]);
+                    sums[g][p] = stow_512_products(sums[g][p], spread, weights[g]);
                 }
             }
         }
     }
-#pragma GCC unroll 8
-    for (size_t g = 0; g < groups; g++) {
-        const size_t first = (group + g) * STOW_512_LANES, left = filter->outputs - first;
-        const __mmask16 kept = left >= STOW_512_LANES ? 0xFFFF : (__mmask16)((1u << left) - 1u);
-#pragma GCC unroll 8
-        for (size_t p = 0; p < pixels; p++) {
-            const __m512i value = stow_512_output(filter, words + g * words_step, sums[g][p]);
-            _mm_mask_storeu_epi8(op->out + (pixel + p) * op->out_step + first, kept, _mm512_cvtepi32_epi8(value));
-        }
+    switch (filter->ease) {
+    case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
+    case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
+    default: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD); break;
     }
 }
 
@@ -163,10 +244,10 @@ STOW_512_INLINE void stow_512_taps(__m512i *sums, const uint8_t *const *lines, s
     const __m512i c = stow_512_load(lines[2] + at), d = stow_512_load(lines[3] + at);
     const __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b);
     const __m512i cd_low = _mm512_unpacklo_epi8(c, d), cd_high = _mm512_unpackhi_epi8(c, d);
-    sums[0] = _mm512_dpbusd_epi32(sums[0], _mm512_unpacklo_epi16(ab_low, cd_low), stow_512_load(w));
-    sums[1] = _mm512_dpbusd_epi32(sums[1], _mm512_unpackhi_epi16(ab_low, cd_low), stow_512_load(w + 64));
-    sums[2] = _mm512_dpbusd_epi32(sums[2], _mm512_unpacklo_epi16(ab_high, cd_high), stow_512_load(w + 128));
-    sums[3] = _mm512_dpbusd_epi32(sums[3], _mm512_unpackhi_epi16(ab_high, cd_high), stow_512_load(w + 192));
+    sums[0] = stow_512_products(sums[0], _mm512_unpacklo_epi16(ab_low, cd_low), stow_512_load(w));
+    sums[1] = stow_512_products(sums[1], _mm512_unpackhi_epi16(ab_low, cd_low), stow_512_load(w + 64));
+    sums[2] = stow_512_products(sums[2], _mm512_unpacklo_epi16(ab_high, cd_high), stow_512_load(w + 128));
+    sums[3] = stow_512_products(sums[3], _mm512_unpackhi_epi16(ab_high, cd_high), stow_512_load(w + 192));
 }
 
 STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
@@ -187,16 +268,19 @@ STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const ui
         }
 #pragma GCC unroll 4
         for (size_t v = 0; v < 4; v++) {
-            sums[v] = stow_512_output(filter, words + v * words_step, sums[v]);
+            sums[v] = stow_512_any_output(filter, words + v * words_step, sums[v]);
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
         const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3]));
-        const __mmask64 kept = size - at >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << (size - at)) - 1u;
-        _mm512_mask_storeu_epi8(out + at, kept, bytes);
+        if (size - at >= 64) {
+            _mm512_storeu_si512(out + at, bytes);
+        } else {
+            _mm512_mask_storeu_epi8(out + at, (UINT64_C(1) << (size - at)) - 1u, bytes);
+        }
     }
 }
 
-/* One operand on the common scale; first are its zero point, multiplier and shift. */
+/* A number scaled by a multiplier and a shift; see stow_scale. */
 STOW_512_INLINE __m512i stow_512_scaled(__m512i value, int32_t multiplier, int32_t shift)
 {
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
@@ -207,22 +291,78 @@ STOW_512_INLINE __m512i stow_512_scaled(__m512i value, int32_t multiplier, int32
                           _mm512_set1_epi32(stow_wrap(mask >> 1)));
 }
 
+/* d * 2^20 scaled, for d of at most 9 bits, a multiplier that is not negative and a shift to the right by up to 20: the
+ * product of 40 bits is put together from parts that fit 32. */
+STOW_512_INLINE __m512i stow_512_operand(__m512i d, int32_t multiplier, int32_t shift)
+{
+    if (multiplier == 1 << 30 && shift == 0) {
+        return _mm512_slli_epi32(d, 19); /* a half: that of the larger scale */
+    }
+    const __m512i high = _mm512_mullo_epi32(d, _mm512_set1_epi32(multiplier >> 11));
+    const __m512i low = _mm512_mullo_epi32(d, _mm512_set1_epi32(multiplier & 2047));
+    const __m512i h = _mm512_add_epi32(high, _mm512_srai_epi32(_mm512_add_epi32(low, _mm512_set1_epi32(1024)), 11));
+    const __m512i half = _mm512_set1_epi32(shift == 0 ? 0 : 1 << (-shift - 1));
+    const __m512i away = _mm512_and_si512(_mm512_srai_epi32(h, 31), _mm512_set1_epi32(shift == 0 ? 0 : -1));
+    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(h, half), away), _mm512_set1_epi32(-shift));
+}
+
+/* The sum of two operands less their zero points, as outputs before they are saturated. */
+STOW_512_INLINE __m512i stow_512_easy_sum(const int32_t *params, __m512i x, __m512i y)
+{
+    const int32_t right = -params[STOW_ADD_S8_OUTPUT_SHIFT];
+    const __m512i half = _mm512_set1_epi32(
+        stow_wrap((UINT32_C(1) << (right - 1)) + ((uint32_t)params[STOW_ADD_S8_OUTPUT_ZERO_POINT] << right)));
+    const __m512i sum =
+        _mm512_add_epi32(stow_512_operand(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]),
+                         stow_512_operand(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]));
+    const __m512i high = stow_512_high_product_easy(sum, _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]));
+    const __m512i near = _mm512_add_epi32(_mm512_add_epi32(high, half), _mm512_srai_epi32(high, 31));
+    return _mm512_max_epi32(_mm512_srav_epi32(near, _mm512_set1_epi32(right)),
+                            _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
+}
+
+/* The same in every case. */
+STOW_512_INLINE __m512i stow_512_hard_sum(const int32_t *params, __m512i x, __m512i y)
+{
+    const __m512i a = stow_512_scaled(_mm512_slli_epi32(x, 20), params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
+    const __m512i b = stow_512_scaled(_mm512_slli_epi32(y, 20), params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
+    const __m512i sum = stow_512_scaled(_mm512_add_epi32(a, b), params[STOW_ADD_S8_OUTPUT_MULTIPLIER],
+                                         params[STOW_ADD_S8_OUTPUT_SHIFT]);
+    return stow_512_clamp(sum, params[STOW_ADD_S8_OUTPUT_ZERO_POINT], params[STOW_ADD_S8_ACT_MIN],
+                           params[STOW_ADD_S8_ACT_MAX]);
+}
+
+STOW_512_INLINE __m128i stow_512_add_bytes(const int32_t *params, __m128i a, __m128i b, const int easy)
+{
+    const __m512i x = _mm512_sub_epi32(_mm512_cvtepi8_epi32(a), _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT]));
+    const __m512i y = _mm512_sub_epi32(_mm512_cvtepi8_epi32(b), _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT]));
+    return _mm512_cvtsepi32_epi8(easy ? stow_512_easy_sum(params, x, y) : stow_512_hard_sum(params, x, y));
+}
+
+STOW_512_INLINE void stow_512_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
+                                      const int easy)
+{
+    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
+    memcpy(params, given, sizeof params);
+    size_t i = 0;
+    for (; i + 16 <= size; i += 16) {
+        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(a + i));
+        const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)(b + i));
+        _mm_storeu_si128((__m128i *)(void *)(out + i), stow_512_add_bytes(params, x, y, easy));
+    }
+    if (i < size) {
+        const __mmask16 kept = (__mmask16)((1u << (size - i)) - 1u);
+        const __m128i x = _mm_maskz_loadu_epi8(kept, a + i), y = _mm_maskz_loadu_epi8(kept, b + i);
+        _mm_mask_storeu_epi8(out + i, kept, stow_512_add_bytes(params, x, y, easy));
+    }
+}
+
 STOW_512 static void stow_512_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
-    for (size_t i = 0; i < size; i += 16) {
-        const __mmask16 kept = size - i >= 16 ? 0xFFFF : (__mmask16)((1u << (size - i)) - 1u);
-        __m512i x = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, a + i));
-        __m512i y = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(kept, b + i));
-        x = _mm512_slli_epi32(_mm512_sub_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT])), 20);
-        y = _mm512_slli_epi32(_mm512_sub_epi32(y, _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT])), 20);
-        x = stow_512_scaled(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
-        y = stow_512_scaled(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
-        x = stow_512_scaled(_mm512_add_epi32(x, y), params[STOW_ADD_S8_OUTPUT_MULTIPLIER],
-                            params[STOW_ADD_S8_OUTPUT_SHIFT]);
-        x = _mm512_add_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_ZERO_POINT]));
-        x = _mm512_max_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
-        x = _mm512_min_epi32(x, _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MAX]));
-        _mm_mask_storeu_epi8(out + i, kept, _mm512_cvtepi32_epi8(x));
+    if (stow_fast_is_easy_add(params)) {
+        stow_512_add_all(params, a, b, out, size, 1);
+    } else {
+        stow_512_add_all(params, a, b, out, size, 0);
     }
 }
 

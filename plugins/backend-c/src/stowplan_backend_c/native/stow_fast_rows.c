@@ -233,7 +233,8 @@ int stow_fast_add(const stow_fast *fast, const stow_call *call)
     const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
     const stow_rows result = stow_result(call);
     const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    if (by_a.channel != 1 || by_b.channel != 1 || by_a.column != channels || by_b.column != channels) {
+    const int together = call->params[STOW_ADD_S8_WIDTH] == 1 || (by_a.column == channels && by_b.column == channels);
+    if (by_a.channel != 1 || by_b.channel != 1 || !together) {
         return 0;
     }
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {

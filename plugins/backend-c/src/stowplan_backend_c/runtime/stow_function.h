@@ -128,6 +128,28 @@ static inline float stow_erf(float x)
     return x < 0.0f ? -value : value;
 }
 
+/* a - b * floor(a / b) without the rounding of any of the three: the remainder of the sizes, in doubles, which hold
+ * every float times every power of two that is needed. */
+static inline float stow_floor_mod(float a, float b)
+{
+    const double size = (double)stow_magnitude(b);
+    double rest = (double)stow_magnitude(a);
+    if (!(size > 0.0) || !stow_is_finite(a)) {
+        return STOW_NOT_A_NUMBER;
+    }
+    if (stow_is_finite(b)) {
+        double step = size;
+        while (step <= rest * 0.5) {
+            step += step;
+        }
+        for (; step >= size; step *= 0.5) {
+            rest -= rest >= step ? step : 0.0;
+        }
+    }
+    const float value = a < 0.0f ? -(float)rest : (float)rest;
+    return rest != 0.0 && (a < 0.0f) != (b < 0.0f) ? value + b : value;
+}
+
 /* Whole exponents by squaring, so that negative bases work and small powers are exact. */
 static inline float stow_pow(float base, float exponent)
 {

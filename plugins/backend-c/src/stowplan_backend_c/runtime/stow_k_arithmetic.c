@@ -30,7 +30,7 @@ static float stow_arithmetic_one_f32(int32_t function, float a, float b)
     case STOW_ARITHMETIC_SQUARED_DIFFERENCE: return (a - b) * (a - b);
     case STOW_ARITHMETIC_POW: return stow_pow(a, b);
     case STOW_ARITHMETIC_FLOOR_DIV: return stow_floor(a / b);
-    case STOW_ARITHMETIC_FLOOR_MOD: return a - b * stow_floor(a / b);
+    case STOW_ARITHMETIC_FLOOR_MOD: return stow_floor_mod(a, b);
     case STOW_ARITHMETIC_PRELU: return a >= 0.0f ? a : a * b;
     case STOW_ARITHMETIC_ADD: return a + b;
     default: return a * b;

@@ -9,7 +9,8 @@ STOW_API void stow_add_s8_run(const stow_call *call)
     const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
     const stow_rows result = stow_result(call);
     const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    if (by_a.channel != 1 || by_b.channel != 1 || by_a.column != channels || by_b.column != channels) {
+    const int one_column = call->params[STOW_ADD_S8_WIDTH] == 1;
+    if (by_a.channel != 1 || by_b.channel != 1 || (!one_column && (by_a.column != channels || by_b.column != channels))) {
         stow_binary_s8(call, stow_add_one_s8);
         return;
     }

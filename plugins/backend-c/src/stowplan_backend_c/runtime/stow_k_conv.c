@@ -30,7 +30,7 @@ static const int8_t *stow_conv_row(const stow_conv_s8 *conv, int32_t tap)
     return tap < STOW_CONV_ROWS ? conv->rows[tap] : stow_conv_find_row(conv, tap);
 }
 
-static void stow_conv_turn_to(stow_conv_s8 *conv, uint32_t unit)
+static STOW_APART void stow_conv_turn_to(stow_conv_s8 *conv, uint32_t unit)
 {
     const int32_t rows = conv->window.kernel_h < STOW_CONV_ROWS ? conv->window.kernel_h : STOW_CONV_ROWS;
     conv->place = stow_place_of(&conv->window, unit);
@@ -42,7 +42,7 @@ static void stow_conv_turn_to(stow_conv_s8 *conv, uint32_t unit)
 /* What lies under one row of the kernel: of the `size` elements from `start` on, those of taps inside the input. Outside
  * it they are the zero point, since the bias counts on every tap. */
 static void stow_conv_gather_row_s8(const stow_conv_s8 *conv, const int8_t *row, int32_t left, size_t start, size_t size,
-                                    int8_t *to)
+                                    stow_mm_patch patch, size_t to)
 {
     const stow_window *window = &conv->window;
     const stow_taps columns = stow_clip(left, window->kernel_w, 1, window->in_w);
@@ -51,16 +51,17 @@ static void stow_conv_gather_row_s8(const stow_conv_s8 *conv, const int8_t *row,
     const size_t end = start + size;
     const size_t first = start < low ? (low < end ? low : end) : start;
     const size_t last = high < first ? first : high < end ? high : end;
-    memset(to, conv->in_zero_point, first - start);
+    stow_mm_fill(patch, to, conv->in_zero_point, first - start);
     if (first < last) {
-        memcpy(to + (first - start), row + (size_t)(left + columns.first) * depth + (first - low), last - first);
+        const int8_t *from = row + (size_t)(left + columns.first) * depth + (first - low);
+        stow_mm_put(patch, to + (first - start), from, last - first);
     }
-    memset(to + (last - start), conv->in_zero_point, end - last);
+    stow_mm_fill(patch, to + (last - start), conv->in_zero_point, end - last);
 }
 
 /* The same with gaps between the taps: one after another. */
 static void stow_conv_gather_apart_s8(const stow_conv_s8 *conv, const int8_t *row, int32_t left, size_t start,
-                                      size_t size, int8_t *to)
+                                      size_t size, stow_mm_patch patch, size_t to)
 {
     const stow_window *window = &conv->window;
     const size_t depth = (size_t)window->in_c;
@@ -69,31 +70,34 @@ static void stow_conv_gather_apart_s8(const stow_conv_s8 *conv, const int8_t *ro
         const size_t at = start % depth;
         const size_t run = depth - at < size ? depth - at : size;
         if (column >= 0 && column < window->in_w) {
-            memcpy(to, row + (size_t)column * depth + at, run);
+            stow_mm_put(patch, to, row + (size_t)column * depth + at, run);
         } else {
-            memset(to, conv->in_zero_point, run);
+            stow_mm_fill(patch, to, conv->in_zero_point, run);
         }
         start += run, size -= run, to += run;
     }
 }
 
 /* Bring elements [start, start + size) of those under a window together. */
-static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t start, size_t size, int8_t *to)
+static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t start, size_t size, stow_mm_patch patch)
 {
     const stow_window *window = &conv->window;
     const int32_t left = (int32_t)column * window->stride_w - window->pad_left;
     const size_t row_size = (size_t)window->kernel_w * (size_t)window->in_c;
     const int inside = left >= 0 && left + window->kernel_w <= window->in_w && window->dilation_w == 1;
+    size_t to = 0;
     int32_t tap = start == 0 ? 0 : (int32_t)(start / row_size);
     for (size_t at = start - (size_t)tap * row_size; size > 0 && tap < window->kernel_h; at = 0, tap++) {
         const size_t run = row_size - at < size ? row_size - at : size;
         const int8_t *row = stow_conv_row(conv, tap);
         if (row == NULL) {
-            memset(to, conv->in_zero_point, run);
+            stow_mm_fill(patch, to, conv->in_zero_point, run);
         } else if (inside) {
-            memcpy(to, row + (size_t)left * (size_t)window->in_c + at, run);
+            stow_mm_put(patch, to, row + (size_t)left * (size_t)window->in_c + at, run);
+        } else if (window->dilation_w == 1) {
+            stow_conv_gather_row_s8(conv, row, left, at, run, patch, to);
         } else {
-            (window->dilation_w == 1 ? stow_conv_gather_row_s8 : stow_conv_gather_apart_s8)(conv, row, left, at, run, to);
+            stow_conv_gather_apart_s8(conv, row, left, at, run, patch, to);
         }
         size -= run, to += run;
     }
@@ -108,10 +112,9 @@ static void stow_conv_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, siz
         mm->x = conv->rows[0] + source->number * mm->x_step + start;
         return;
     }
-    mm->x = source->room->patch;
-    mm->x_step = STOW_MM_PATCH;
+    stow_mm_use_patch(mm);
     for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
-        stow_conv_gather_s8(conv, source->number + pixel, start, mm->depth, source->room->patch + pixel * STOW_MM_PATCH);
+        stow_conv_gather_s8(conv, source->number + pixel, start, mm->depth, stow_mm_patch_of(mm, pixel));
     }
 }
 
@@ -133,22 +136,27 @@ static uint32_t stow_conv_rows_at_once(const stow_conv_s8 *conv, const stow_rows
                : 1;
 }
 
+static STOW_APART void stow_conv_read_s8(stow_conv_s8 *conv, const stow_call *call)
+{
+    stow_read_window(&conv->window, call->params);
+    stow_read_filter_s8(&conv->filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
+    conv->in = stow_operand(call, 0);
+    conv->in_zero_point = call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT];
+    conv->direct = stow_conv_is_direct(conv);
+}
+
 STOW_API void stow_conv_2d_s8_run(const stow_call *call)
 {
     stow_mm_room room;
     stow_conv_s8 conv;
-    stow_read_window(&conv.window, call->params);
-    stow_read_filter_s8(&conv.filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
-    conv.in = stow_operand(call, 0);
-    conv.in_zero_point = call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT];
-    conv.direct = stow_conv_is_direct(&conv);
+    stow_conv_read_s8(&conv, call);
     stow_mm_source source = {stow_conv_fetch_s8, &conv, 0, conv.filter.weights_step, STOW_MM_PATCH, &room};
     memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);
     const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {
         stow_conv_turn_to(&conv, unit);
-        source.part = conv.direct && conv.rows[0] != NULL ? stow_kernel_set()->depth : STOW_MM_PATCH;
+        source.part = conv.direct && conv.rows[0] != NULL ? 0 : STOW_MM_PATCH;
         stow_mm_run_s8(&source, &conv.filter, 0, at_once * (size_t)conv.window.out_w, (size_t)conv.window.out_c,
                        (int8_t *)stow_row(&result, unit));
     }

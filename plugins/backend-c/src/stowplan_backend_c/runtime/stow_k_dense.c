@@ -41,12 +41,14 @@ typedef struct stow_dense_s8 {
 } stow_dense_s8;
 
 /* Bring elements [start, start + size) of a vector together. */
-static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t start, size_t size, int8_t *to)
+static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t start, size_t size, stow_mm_patch patch)
 {
+    size_t to = 0;
     for (size_t at = number * op->features + start; size > 0;) {
         const size_t in_row = at % op->in.row_bytes;
         const size_t run = op->in.row_bytes - in_row < size ? op->in.row_bytes - in_row : size;
-        memcpy(to, stow_row(&op->in, (uint32_t)(at / op->in.row_bytes)) + in_row, run);
+        const uint8_t *row = stow_row(&op->in, (uint32_t)(at / op->in.row_bytes));
+        stow_mm_put(patch, to, (const int8_t *)row + in_row, run);
         at += run, size -= run, to += run;
     }
 }
@@ -59,12 +61,11 @@ static void stow_dense_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, si
         mm->x_step = op->features;
         return;
     }
-    mm->x = source->room->patch;
-    mm->x_step = STOW_MM_PATCH;
+    stow_mm_use_patch(mm);
     const size_t left = start < op->features ? op->features - start : 0; /* what follows is padding */
     const size_t size = left < mm->depth ? left : mm->depth;
     for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
-        stow_dense_gather_s8(op, source->number + pixel, start, size, source->room->patch + pixel * STOW_MM_PATCH);
+        stow_dense_gather_s8(op, source->number + pixel, start, size, stow_mm_patch_of(mm, pixel));
     }
 }
 
@@ -76,7 +77,7 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
     op.in = stow_operand(call, 0);
     op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
     op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
-    const size_t part = op.together ? stow_kernel_set()->depth : STOW_MM_PATCH;
+    const size_t part = op.together ? 0 : STOW_MM_PATCH;
     stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
     memset(room.patch, 0, sizeof room.patch);
     const stow_rows result = stow_result(call);

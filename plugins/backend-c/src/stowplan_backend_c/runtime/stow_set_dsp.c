@@ -86,16 +86,27 @@ static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multi
     return range->narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
 }
 
-/* Four elements of one or two vectors become two pairs of each: those of even elements of both, then those of odd. */
-static void stow_dsp_spread(const int8_t *x, size_t depth, uint32_t *to, size_t pixels)
+/* Four elements of a vector become two pairs, even ones and odd ones; of two vectors, even ones of both come first.
+ * What is read may lie in the upper half of where it goes: each step reads what the next ones overwrite. */
+static void stow_dsp_spread_one(const int8_t *x, size_t depth, uint32_t *to)
 {
     const uint32_t *words = (const uint32_t *)(const void *)x;
-    const uint32_t *end = words + depth / 4;
-    while (words != end) {
-        const uint32_t bytes = *words++;
-        to[0] = stow_dsp_even(bytes);
-        to[pixels] = stow_dsp_odd(bytes);
-        to += 2 * pixels;
+    for (const uint32_t *const end = words + depth / 4; words != end; to += 2) {
+        const uint32_t a = *words++;
+        to[0] = stow_dsp_even(a);
+        to[1] = stow_dsp_odd(a);
+    }
+}
+
+static void stow_dsp_spread_two(const stow_mm_s8 *mm, const int8_t *x, size_t depth, uint32_t *to)
+{
+    const int8_t *y = x + mm->x_step;
+    for (const uint32_t *const end = to + depth; to != end; to += 4, x += mm->x_stride, y += mm->x_stride) {
+        const uint32_t a = *(const uint32_t *)(const void *)x, b = *(const uint32_t *)(const void *)y;
+        to[0] = stow_dsp_even(a);
+        to[1] = stow_dsp_even(b);
+        to[2] = stow_dsp_odd(a);
+        to[3] = stow_dsp_odd(b);
     }
 }
 
@@ -171,31 +182,47 @@ static __attribute__((noinline)) void stow_dsp_lines(const stow_dsp_sums *sums, 
     }
 }
 
-/* The last of an odd number of outputs. */
-static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_mm_s8 *mm, const int8_t *weights)
+/* What is done at once of a product: a part of one or two vectors, times the weights of some outputs. */
+typedef struct stow_dsp_part {
+    const stow_mm_s8 *mm;
+    const int8_t *x;
+    int8_t *out;
+    size_t pixels;
+    size_t start; /* the part's first element, in x and in the weights */
+    size_t depth;
+    size_t first; /* of the product's outputs */
+    size_t outputs;
+} stow_dsp_part;
+
+/* The last of an odd number of outputs, from vectors that are spread already. */
+static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_dsp_part *part, const uint32_t *vectors,
+                          const int8_t *weights)
 {
     const size_t last = sums->count - 1;
-    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
+    const int8_t *w = weights + last * part->mm->filter->weights_step;
+    for (size_t pixel = 0; pixel < part->pixels; pixel++) {
         uint32_t sum = pixel == 0 ? sums->first[last] : sums->second[last];
-        const int8_t *x = mm->x + pixel * mm->x_step, *w = weights + last * mm->filter->weights_step;
-        for (size_t i = 0; i < mm->depth; i++) {
-            sum += (uint32_t)(x[i] * w[i]);
+        const uint32_t *x = vectors + pixel;
+        for (size_t i = 0; i < part->depth; i += 4, x += 2 * part->pixels) {
+            const uint32_t bytes = *(const uint32_t *)(const void *)(w + i);
+            sum = stow_dsp_two(stow_dsp_odd(bytes), x[part->pixels], stow_dsp_two(stow_dsp_even(bytes), x[0], sum));
         }
         sums->kept[pixel * STOW_MM_OUTPUTS + last] = sum;
     }
 }
 
 /* The bytes of outputs [first, first + count), one vector's or two's. */
-static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t first, size_t count)
+static __attribute__((noinline)) void stow_dsp_end(const stow_dsp_part *part, size_t first, size_t count)
 {
+    const stow_mm_s8 *mm = part->mm;
     const stow_filter_s8 *filter = mm->filter;
     const stow_dsp_range range = stow_dsp_range_of(filter);
     const size_t step = filter->step;
     const int32_t *multiplier = filter->multiplier + (mm->first + first) * step;
     const int32_t *shift = filter->shift + (mm->first + first) * step;
     const uint32_t *sums = mm->sums;
-    int8_t *out = mm->out + first, *const last = out + count;
-    if (mm->pixels == 1) {
+    int8_t *out = part->out + first, *const last = out + count;
+    if (part->pixels == 1) {
         for (; out != last; multiplier += step, shift += step) {
             *out++ = (int8_t)stow_dsp_output(&range, *multiplier, ~*shift, *sums++);
         }
@@ -210,36 +237,71 @@ static __attribute__((noinline)) void stow_dsp_end(const stow_mm_s8 *mm, size_t 
     }
 }
 
+static void stow_dsp_run_part(const stow_dsp_part *part, int begins, int ends)
+{
+    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
+    const stow_mm_s8 *mm = part->mm;
+    uint32_t *const x = (uint32_t *)(void *)mm->room;
+    const size_t step = mm->filter->weights_step, end = part->first + part->outputs;
+    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
+    if (part->pixels > 1) {
+        stow_dsp_spread_two(mm, part->x + part->start, part->depth, x);
+    } else {
+        stow_dsp_spread_one(part->x + part->start, part->depth, x);
+    }
+    for (size_t first = part->first; first < end; first += STOW_MM_OUTPUTS) {
+        const size_t left = end - first;
+        stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
+                              left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS};
+        const int8_t *w = mm->w + first * step + part->start;
+        if (begins) {
+            sums.first = bias == NULL ? zeros : bias + mm->first + first;
+            sums.second = sums.first;
+        }
+        (part->pixels > 1 ? stow_dsp_squares : stow_dsp_lines)(&sums, x, w, step, part->depth);
+        if ((sums.count & 1u) != 0) {
+            stow_dsp_rest(&sums, part, x, w);
+        }
+        if (ends) {
+            stow_dsp_end(part, first, sums.count);
+        }
+    }
+}
+
+/* One or two vectors; those that are too long come in parts of about the same size. */
+static void stow_dsp_tile(stow_dsp_part *part)
+{
+    const stow_mm_s8 *mm = part->mm;
+    const size_t parts = (mm->depth + STOW_MM_PATCH - 1) / STOW_MM_PATCH;
+    if (parts == 1) {
+        part->start = 0, part->depth = mm->depth, part->first = 0, part->outputs = mm->outputs;
+        stow_dsp_run_part(part, mm->begins, mm->ends);
+        return;
+    }
+    const size_t most = ((mm->depth + parts - 1) / parts + 3u) & ~(size_t)3;
+    for (part->first = 0; part->first < mm->outputs; part->first += STOW_MM_OUTPUTS) {
+        const size_t left = mm->outputs - part->first;
+        part->outputs = left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS;
+        for (part->start = 0; part->start < mm->depth; part->start += most) {
+            part->depth = mm->depth - part->start < most ? mm->depth - part->start : most;
+            stow_dsp_run_part(part, part->start == 0, part->start + part->depth == mm->depth);
+        }
+    }
+}
+
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
 {
-    uint32_t x[STOW_MM_PIXELS * STOW_MM_PATCH / 2];
     if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
         !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
         stow_mm_portable_s8(mm);
         return;
     }
-    for (size_t pixel = 0; pixel < mm->pixels; pixel++) {
-        stow_dsp_spread(mm->x + pixel * mm->x_step, mm->depth, x + pixel, mm->pixels);
-    }
-    static const uint32_t zeros[STOW_MM_OUTPUTS] = {0};
-    const size_t step = mm->filter->weights_step;
-    const uint32_t *bias = (const uint32_t *)(const void *)mm->filter->bias;
-    for (size_t first = 0; first < mm->outputs; first += STOW_MM_OUTPUTS) {
-        const size_t left = mm->outputs - first;
-        stow_dsp_sums sums = {mm->sums, mm->sums + STOW_MM_OUTPUTS, mm->sums,
-                              left < STOW_MM_OUTPUTS ? left : STOW_MM_OUTPUTS};
-        const int8_t *w = mm->w + first * step;
-        if (mm->begins) {
-            sums.first = bias == NULL ? zeros : bias + mm->first + first;
-            sums.second = sums.first;
-        }
-        (mm->pixels > 1 ? stow_dsp_squares : stow_dsp_lines)(&sums, x, w, step, mm->depth);
-        if ((sums.count & 1u) != 0) {
-            stow_dsp_rest(&sums, mm, w);
-        }
-        if (mm->ends) {
-            stow_dsp_end(mm, first, sums.count);
-        }
+    stow_dsp_part part = {.mm = mm, .x = mm->x, .out = mm->out};
+    for (size_t left = mm->pixels; left > 0; left -= part.pixels) {
+        part.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
+        stow_dsp_tile(&part);
+        part.x += part.pixels * mm->x_step;
+        part.out += part.pixels * mm->out_step;
     }
 }
 
@@ -358,15 +420,6 @@ static int stow_dsp_suits(const stow_depthwise_s8 *op)
            w->in_c == w->out_c && (w->in_c & 3) == 0 && (op->filter.weights_step & 3u) == 0;
 }
 
-/* Columns whose taps all lie inside the input. */
-static stow_taps stow_dsp_interior(const stow_window *w)
-{
-    stow_taps columns = {stow_ceil_divide(w->pad_left, w->stride_w), (w->in_w - 3 + w->pad_left) / w->stride_w + 1};
-    columns.last = columns.last < w->out_w ? columns.last : w->out_w;
-    columns.first = columns.first < columns.last ? columns.first : columns.last;
-    return columns;
-}
-
 /* A pixel at the border: what lies under its kernel is brought together, the zero point where nothing does, and the
  * kernel is the same for all. rows[i] is where the four channels begin in that row, NULL outside the input. */
 static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *range, const stow_dsp_kernel *kernel,
@@ -396,7 +449,7 @@ STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_
     }
     const size_t depth = (size_t)w->in_c;
     const int whole = place->taps.first == 0 && place->taps.last == 3;
-    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_dsp_interior(w) : none;
+    const stow_taps none = {w->out_w, w->out_w}, inner = whole ? stow_inner_columns(w) : none;
     const stow_dsp_range range = stow_dsp_range_of(&op->filter);
     const size_t start = (size_t)(inner.first * w->stride_w - w->pad_left) * depth;
     const int8_t *rows[3];

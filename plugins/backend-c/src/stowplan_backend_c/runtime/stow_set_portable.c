@@ -22,14 +22,22 @@ static void stow_mm_end_s8(const stow_mm_s8 *mm, size_t pixel, size_t output, si
     }
 }
 
+/* Element i of a vector; vectors in a patch of the DSP set do not lie together. */
+#if STOW_WITH_SET_DSP
+#define STOW_MM_AT(x, i, stride) ((x)[((i) >> 2) * (stride) + ((i) & 3u)])
+#else
+#define STOW_MM_AT(x, i, stride) ((x)[i])
+#endif
+
 /* Two vectors times the weights of two outputs: each of the four elements is loaded once for two products. */
-static void stow_mm_square_s8(const int8_t *x, size_t x_step, const int8_t *w, size_t w_step, size_t depth,
-                              uint32_t *first, uint32_t *second)
+static void stow_mm_square_s8(const stow_mm_s8 *mm, const int8_t *x, const int8_t *w, uint32_t *first, uint32_t *second)
 {
-    const int8_t *x1 = x + x_step, *w1 = w + w_step;
+    const size_t depth = mm->depth, stride = mm->x_stride;
+    const int8_t *x1 = x + mm->x_step, *w1 = w + mm->filter->weights_step;
+    (void)stride;
     uint32_t a0 = first[0], a1 = first[1], b0 = second[0], b1 = second[1];
     for (size_t i = 0; i < depth; i++) {
-        const int32_t p = x[i], q = x1[i], u = w[i], v = w1[i];
+        const int32_t p = STOW_MM_AT(x, i, stride), q = STOW_MM_AT(x1, i, stride), u = w[i], v = w1[i];
         a0 += (uint32_t)(p * u);
         a1 += (uint32_t)(p * v);
         b0 += (uint32_t)(q * u);
@@ -38,12 +46,14 @@ static void stow_mm_square_s8(const int8_t *x, size_t x_step, const int8_t *w, s
     first[0] = a0, first[1] = a1, second[0] = b0, second[1] = b1;
 }
 
-static void stow_mm_line_s8(const int8_t *x, const int8_t *w, size_t w_step, size_t depth, size_t count, uint32_t *sums)
+static void stow_mm_line_s8(const stow_mm_s8 *mm, const int8_t *x, const int8_t *w, size_t count, uint32_t *sums)
 {
-    for (size_t output = 0; output < count; output++, w += w_step) {
+    const size_t depth = mm->depth, stride = mm->x_stride;
+    (void)stride;
+    for (size_t output = 0; output < count; output++, w += mm->filter->weights_step) {
         uint32_t sum = sums[output];
         for (size_t i = 0; i < depth; i++) {
-            sum += (uint32_t)(x[i] * w[i]);
+            sum += (uint32_t)(STOW_MM_AT(x, i, stride) * w[i]);
         }
         sums[output] = sum;
     }
@@ -63,10 +73,10 @@ STOW_API void stow_mm_portable_s8(const stow_mm_s8 *mm)
                 stow_mm_begin_s8(mm, pixel + i, output, count, sums[i]);
             }
             if (pixels == 2 && count == 2) {
-                stow_mm_square_s8(x, mm->x_step, w, step, mm->depth, sums[0], sums[1]);
+                stow_mm_square_s8(mm, x, w, sums[0], sums[1]);
             } else {
                 for (size_t i = 0; i < pixels; i++) {
-                    stow_mm_line_s8(x + i * mm->x_step, w, step, mm->depth, count, sums[i]);
+                    stow_mm_line_s8(mm, x + i * mm->x_step, w, count, sums[i]);
                 }
             }
             for (size_t i = 0; i < pixels; i++) {

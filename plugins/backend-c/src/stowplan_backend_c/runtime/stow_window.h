@@ -76,6 +76,16 @@ static inline stow_taps stow_clip(int32_t start, int32_t kernel, int32_t dilatio
     return taps;
 }
 
+/* The output columns whose windows lie inside the input; an empty range where there are none. */
+static inline stow_taps stow_inner_columns(const stow_window *w)
+{
+    const int32_t room = w->in_w - 1 - (w->kernel_w - 1) * w->dilation_w + w->pad_left;
+    stow_taps columns = {stow_ceil_divide(w->pad_left, w->stride_w), room < 0 ? 0 : room / w->stride_w + 1};
+    columns.last = columns.last < w->out_w ? columns.last : w->out_w;
+    columns.first = columns.first < columns.last ? columns.first : columns.last;
+    return columns;
+}
+
 /* One axis: everything positive, and no coordinate beyond 2^30. */
 static inline int stow_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { TAKE_LATEST, TAKE_FRONT, TAKE_HEAVY, TAKES };
-enum { SHAKES = 3, HEAVY_AMONG = 6, CLOCK_EVERY = 64 };
+enum { SHAKES = 3, HEAVY_AMONG = 6, WORK_OF_A_BOX = 8, CHECK_EVERY = 64 };
 
 static const double FREE_PLACE = 0.05, WALL = 1e12, NO_PLACE = 1e30;
 
@@ -165,6 +165,7 @@ static choice find_place(ejector *e, int32_t box, int only_free)
 {
     look_around(e, box);
     list_places(e, box);
+    e->s->work += WORK_OF_A_BOX + e->edges + e->places;
     return cheapest(e, box, only_free);
 }
 
@@ -284,7 +285,7 @@ int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget)
     draw_habits(e);
     fill_pool(e);
     for (int64_t step = 1; e->waiting > 0 && step <= budget; step++) {
-        if (step % CLOCK_EVERY == 0 && search_now() > s->deadline) {
+        if (step % CHECK_EVERY == 0 && search_spent(s)) {
             return 0;
         }
         int32_t box = take(e);

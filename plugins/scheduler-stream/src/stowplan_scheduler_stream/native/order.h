@@ -28,9 +28,10 @@ typedef struct order_problem {
 
 typedef struct order_limits {
     int64_t state_limit;        /* states remembered per threshold */
-    double seconds;
-    int64_t good_enough_bytes;  /* stop as soon as the peak is at most this */
+    int64_t step_limit;         /* firings weighed, all thresholds together: equal inputs give equal orders */
+    double seconds;             /* a clock that ends the search as well; 0 for none */
     int64_t useless_bytes;      /* stop as soon as the peak is proven to be above this */
+    int64_t known_bytes;        /* no order of all nodes is known to do with less */
     uint32_t seed;              /* 0: deepest node first; others: shuffled */
     int32_t patience;           /* order_cuts: longer pieces from a cut point are given up after so many in vain */
 } order_limits;
@@ -39,6 +40,8 @@ typedef struct order_result {
     int32_t *order;             /* firing_count nodes */
     int64_t peak_bytes;
     int64_t lower_bound_bytes;
+    int64_t steps;              /* firings weighed */
+    int32_t cut_short;          /* the clock ended the search */
 } order_result;
 
 /* All nodes interleaved freely. 0: done; 1: no order found; -1: no memory. */

@@ -1,12 +1,12 @@
-/* The portfolio: greedy orders, then ejection search and valley search in turn, until the goal or the end of time. */
+/* The portfolio: greedy orders, then ejection search and valley search in turn, until the goal or a limit. */
 #include "search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8 };
+enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
 
-static const double NEARLY_FULL = 0.98, MUCH_MORE = 7;
+static const double NEARLY_FULL = 0.98;
 
 typedef struct portfolio {
     search *s;
@@ -15,8 +15,8 @@ typedef struct portfolio {
     int64_t goal;
     int64_t rounds;
     int64_t ejections, valleys; /* runs of each */
-    double in_ejection, in_valley; /* seconds spent */
-    double share; /* seconds for valleys per second of ejection */
+    int64_t in_ejection, in_valley; /* work done */
+    int64_t share; /* work on valleys for as much on ejection */
 } portfolio;
 
 /* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
@@ -89,7 +89,7 @@ static void search_valleys_once(portfolio *p)
 }
 
 /* Where next to nothing may stay empty, exhaustive search knows more than trial and error. */
-static double share_of_valleys(const search *s)
+static int64_t share_of_valleys(const search *s)
 {
     const pack_problem *q = s->q;
     double used = 0;
@@ -108,17 +108,15 @@ static int search_on(portfolio *p)
     p->share = share_of_valleys(p->s);
     p->e = ejection_new(p->s);
     p->v = valley_new(p->s);
-    double now = search_now();
-    while (p->e && p->v && !done(p) && now < p->s->deadline) {
-        double *spent = p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
+    while (p->e && p->v && !done(p) && !search_spent(p->s)) {
+        int64_t *spent = p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
+        int64_t before = p->s->work;
         if (spent == &p->in_valley) {
             search_valleys_once(p);
         } else {
             eject_once(p);
         }
-        double then = now;
-        now = search_now();
-        *spent += now - then;
+        *spent += p->s->work - before + 1;
         p->rounds++;
     }
     int ok = p->e && p->v;
@@ -142,11 +140,13 @@ static int64_t run(search *s, int64_t *offsets, pack_report *report)
     if (!(done(&p) && s->best_height >= 0) && !greedy_all(s)) {
         return PACK_NO_MEMORY;
     }
-    if (!done(&p) && search_now() < s->deadline && !search_on(&p)) {
+    if (!done(&p) && !search_spent(s) && !search_on(&p)) {
         return PACK_NO_MEMORY;
     }
     memcpy(offsets, s->best, (size_t)s->q->count * sizeof *offsets);
-    *report = (pack_report){s->best_height, s->live_peak, s->best_height <= s->lower, s->member, p.rounds};
+    *report = (pack_report){
+        s->best_height, s->live_peak, s->best_height <= s->lower, s->member, s->late, p.rounds, s->work,
+    };
     return s->best_height;
 }
 

@@ -1,4 +1,4 @@
-/* Offsets for boxes in time and address: the lowest height that can be found in the time given. */
+/* Offsets for boxes in time and address: the lowest height that can be found with the work given. */
 #ifndef STOWPLAN_PACK_H
 #define STOWPLAN_PACK_H
 
@@ -22,7 +22,8 @@ typedef struct pack_problem {
     int64_t block_least_alignment;
     int64_t floor_bytes; /* no box lies below */
     int64_t goal_bytes;  /* stop at this height; lower than the live peak means the live peak */
-    double seconds;
+    int64_t work;        /* neighbours and steps looked at, after the greedy orders: equal inputs give equal offsets */
+    double seconds;      /* a clock that ends the search as well; 0 for none */
     uint32_t seed;
 } pack_problem;
 
@@ -31,11 +32,13 @@ typedef struct pack_report {
     int64_t live_peak; /* floor included: no placement is lower */
     int32_t proven;    /* 1: no placement is lower, by the live peak or by exhaustion */
     int32_t member;    /* which of the PACK_ members found it */
+    int32_t cut_short; /* the clock ended the search */
     int64_t rounds;    /* runs of all members */
+    int64_t work;
 } pack_report;
 
 /* Fills `offsets` and the report, and returns the height, or one of the negative codes.
- * Nothing is kept between calls; the same seed finds the same, but for where the time ends. */
+ * Nothing is kept between calls; the same seed finds the same, but where the clock ends it. */
 int64_t pack_boxes(const pack_problem *problem, int64_t *offsets, pack_report *report);
 
 #endif

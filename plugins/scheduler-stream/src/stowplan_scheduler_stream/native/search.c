@@ -10,11 +10,19 @@ typedef struct moment {
     int64_t change;
 } moment;
 
-double search_now(void)
+static double now(void)
 {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+int search_spent(search *s)
+{
+    if (s->deadline > 0 && !s->late) {
+        s->late = now() > s->deadline;
+    }
+    return s->late || s->work >= s->work_limit;
 }
 
 uint32_t search_draw(search *s)
@@ -253,7 +261,8 @@ int64_t search_begin(search *s, const pack_problem *q)
     s->floor = q->floor_bytes;
     s->best_height = -1;
     s->random = (uint64_t)q->seed * 0x9e3779b97f4a7c15u + 88172645463325252u;
-    s->deadline = search_now() + q->seconds;
+    s->work_limit = q->work;
+    s->deadline = q->seconds > 0 ? now() + q->seconds : 0;
     s->near_first = calloc(n + 1, sizeof *s->near_first);
     s->near_end = calloc(n, sizeof *s->near_end);
     s->wall_first = calloc(n + 1, sizeof *s->wall_first);

@@ -1,4 +1,4 @@
-/* What the members of the portfolio share: the boxes, who lives with whom, the best placement, the clock. */
+/* What the members of the portfolio share: the boxes, who lives with whom, the best placement, the limits. */
 #ifndef STOWPLAN_SEARCH_H
 #define STOWPLAN_SEARCH_H
 
@@ -25,14 +25,17 @@ typedef struct search {
     int32_t member;
     int32_t most_near;     /* neighbours and walls of one box, at most */
     uint64_t random;
-    double deadline;
+    int64_t work, work_limit;
+    double deadline;       /* 0: no clock */
+    int32_t late;          /* the clock has ended the search */
 } search;
 
 /* 0, or one of the negative codes; to be ended in both cases. */
 int64_t search_begin(search *s, const pack_problem *q);
 void search_end(search *s);
 
-double search_now(void);
+/* Is all used up that the limits allow? */
+int search_spent(search *s);
 uint32_t search_draw(search *s);
 int64_t align_up(int64_t offset, int64_t alignment);
 int64_t align_down(int64_t offset, int64_t alignment);

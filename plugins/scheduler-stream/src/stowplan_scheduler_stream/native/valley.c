@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 4000, MOST_CASES = 24, CLIFF_BOXES = 12, MEMORY_BITS = 20, CLOCK_EVERY = 256 };
+enum { MOST_DEPTH = 4000, MOST_CASES = 24, WORK_OF_A_NODE = 16, WORK_OF_A_RUN = 2, CLIFF_BOXES = 12, MEMORY_BITS = 20, CHECK_EVERY = 64 };
 
 enum { ORDER_LIFE, ORDER_SMALL, ORDER_AREA, ORDER_LARGE, ORDERS };
 enum { TIE_LEFTMOST, TIE_RANDOM, TIE_LOWEST, TIE_HIGHEST, TIES };
@@ -495,7 +495,8 @@ static int solve(valley *v, int32_t lo, int32_t hi, int32_t depth)
     }
     v->nodes++;
     v->cut |= v->nodes > v->budget || depth > MOST_DEPTH;
-    v->cut |= v->nodes % CLOCK_EVERY == 0 && search_now() > v->s->deadline;
+    v->s->work += WORK_OF_A_NODE + hi - lo;
+    v->cut |= v->nodes % CHECK_EVERY == 0 && search_spent(v->s);
     if (v->cut) {
         return 0;
     }
@@ -567,6 +568,7 @@ valley_result valley_run(valley *v, int64_t height, int64_t shift, int64_t budge
     if (!lay_out(v, height, shift)) {
         return VALLEY_UNFIT;
     }
+    v->s->work += WORK_OF_A_RUN * (v->s->q->count + v->steps + 1);
     for (int32_t t = 0; t < v->steps; t++) {
         if (v->rest[t] && v->top[t] + v->rest[t] > v->ceiling[t]) {
             return VALLEY_NONE;

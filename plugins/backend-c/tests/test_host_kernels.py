@@ -1,0 +1,183 @@
+"""The host's own kernels give TFLite Micro's bytes, each set of them, at every size and with rows anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from operator_models import ACTIVATIONS, MAKERS, Sampler
+from oracles import open_tflm, random_inputs, run_tflm
+from scattered import plan_of, run_scattered, run_whole
+from stowplan.build.prove import separate_schedule
+from stowplan.errors import RuntimeFailure
+from stowplan.native.toolchain import FLAGS, find_compiler
+from stowplan.planfile.kinds import NODE_KINDS
+from stowplan.planfile.reader import read_plan
+from stowplan_backend_c.host import KERNELS, SETS, HostCompiled
+from stowplan_backend_c.library import LIBRARY
+from tflite_builder import ModelBuilder
+from tflite_import import import_bytes, shared_models
+
+MODELS = 40
+"""Random models of each operator."""
+OWN = [name for name in SETS if name != "plain"]
+KINDS = ["conv_2d", "depthwise_conv_2d", "fully_connected", "add"]
+MLPERF = [
+    "vww-person/mlperf_vww_int8",
+    "kws/mlperf_kws_dscnn_int8",
+    "image-cls/mlperf_resnet8_int8",
+    "anomaly/mlperf_ad01_int8",
+    "wakeword/mlperf_streaming_ww_int8",
+]
+
+
+class WideSampler(Sampler):
+    """As `Sampler`, with channels beyond the widest register, and now and then scales that make sums shift left."""
+
+    def number(self, low: int, high: int) -> int:
+        wide = 9 <= high <= 40 and self.random.integers(0, 3) == 0
+        return super().number(low, 4 * high if wide else high)
+
+    def finish(self, kind: str, inputs: list[int], shape: tuple[int, ...], typical: float, **options: Any) -> bytes:
+        return super().finish(kind, inputs, shape, typical * (1e-5 if self.number(0, 3) == 0 else 1), **options)
+
+
+def as_bytes(arrays: list[np.ndarray]) -> list[bytes]:
+    return [np.ascontiguousarray(array).tobytes() for array in arrays]
+
+
+@pytest.fixture(params=OWN)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A set of kernels that this processor has, asked for."""
+    monkeypatch.setenv(KERNELS, request.param)
+    try:
+        with closing(HostCompiled(_adding())) as compiled:
+            assert compiled.kernels == request.param
+    except RuntimeFailure as err:
+        pytest.skip(str(err))
+    return str(request.param)
+
+
+def _adding() -> bytes:
+    model = ModelBuilder()
+    quantization = dict(scale=0.5, zero_point=0)
+    x, y = (model.input(name, (1, 4, 4, 1), "int8", **quantization) for name in "xy")
+    z = model.tensor("z", (1, 4, 4, 1), "int8", **quantization)
+    model.operator("ADD", [x, y], [z], fused_activation_function=ACTIVATIONS[0])
+    data = model.outputs(z).build()
+    graph = import_bytes(data)
+    return plan_of(data, graph, separate_schedule(graph))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_set_computes_the_bytes_that_tflite_micro_computes(kind: str, kernels: str) -> None:
+    for seed in range(MODELS):
+        model = MAKERS[kind](WideSampler("int8", seed))
+        inputs = random_inputs(model, seed)
+        wanted = as_bytes(run_tflm(model, inputs))
+        assert run_whole(model, as_bytes(inputs)) == wanted, f"{kind}, model {seed}"
+        assert run_scattered(model, as_bytes(inputs), seed) == wanted, f"{kind}, model {seed}, rows anywhere"
+
+
+@pytest.mark.parametrize("kernels", SETS, indirect=True)
+@pytest.mark.parametrize("name", MLPERF, ids=[Path(name).name for name in MLPERF])
+def test_the_standard_models_give_tflite_micros_bytes_on_fifty_inputs(name: str, kernels: str) -> None:
+    (path,) = shared_models(f"{name}.tflite")
+    model = path.read_bytes()
+    graph, reference = import_bytes(model), open_tflm(model)
+    random = np.random.default_rng(1234)
+    with closing(HostCompiled(plan_of(model, graph, separate_schedule(graph)))) as compiled:
+        for _ in range(50):
+            x = random.integers(-128, 128, compiled.inputs[0].shape, dtype=np.int8)
+            assert compiled.run([x.tobytes()]) == as_bytes(reference([x]))
+
+
+def test_a_set_that_does_not_exist_is_refused_with_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KERNELS, "mmx")
+    with pytest.raises(
+        RuntimeFailure, match="STOWPLAN_KERNELS=mmx: there is no such set of kernels; choose avx512, avx2"
+    ):
+        HostCompiled(_adding())
+
+
+def test_a_set_that_this_processor_cannot_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stowplan_backend_c.binding import runtime
+
+    class Without:
+        """The library on a processor with none of the sets."""
+
+        def __getattr__(self, name: str) -> object:
+            return (lambda *_: 0) if name == "stow_host_prepare_bytes" else getattr(library, name)
+
+    library, real = runtime().library, runtime()
+    monkeypatch.setattr("stowplan_backend_c.host.runtime", lambda: type(real)(Without()))  # type: ignore[arg-type]
+    monkeypatch.setenv(KERNELS, "avx512")
+    with pytest.raises(RuntimeFailure, match="STOWPLAN_KERNELS=avx512: this processor cannot run it; unset"):
+        HostCompiled(_adding())
+    monkeypatch.delenv(KERNELS)
+    with closing(HostCompiled(_adding())) as compiled:
+        assert compiled.kernels == "plain"
+
+
+DRIVER = Path(__file__).parent / "host_driver.c"
+
+
+BUILDS = {
+    "sanitizers": "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all",
+    "as shipped": " ".join(FLAGS[1:2]),
+    "avx2": "-O3 -mavx2",  # with which gcc 12 makes wrong code of plain loops over int8
+}
+NEEDED = (
+    "conv_2d_s8",
+    "depthwise_conv_2d_s8",
+    "fully_connected_s8",
+    "add_s8",
+    "average_pool_2d_s8",
+    "softmax_s8",
+    "copy",
+)
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with the host library in it, built in one way."""
+    folder = tmp_path_factory.mktemp("driver")
+    sources = [str(path) for path in LIBRARY.sources() if path.suffix == ".c"]
+    includes = [word for place in LIBRARY.folders for word in ("-I", str(place))]
+    absent = [f"-DSTOW_WITH_{kind.upper()}=0" for kind in NODE_KINDS if kind not in NEEDED]
+    flags = ["-std=c11", *LIBRARY.flags, *BUILDS[request.param].split(), *absent]
+    command = [*find_compiler().command, *flags, *includes, *sources, str(DRIVER), "-o", "driver"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
+    if done.returncode != 0 and request.param == "sanitizers":
+        pytest.skip("needs a compiler with sanitizers")
+    assert done.returncode == 0, done.stderr
+    return folder / "driver"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MLPERF, ids=[Path(name).name for name in MLPERF])
+def test_the_bytes_are_the_same_with_sanitizers_and_however_it_is_optimized(
+    name: str, driver: Path, tmp_path: Path
+) -> None:
+    """A C program runs the plan with each set on fifty inputs, in arenas that the sanitizer watches the ends of."""
+    (path,) = shared_models(f"{name}.tflite")
+    model = path.read_bytes()
+    graph, reference = import_bytes(model), open_tflm(model)
+    plan = plan_of(model, graph, separate_schedule(graph))
+    random = np.random.default_rng(1234)
+    shape = read_plan(plan).inputs[0].shape
+    inputs = [random.integers(-128, 128, shape, dtype=np.int8) for _ in range(50)]
+    (tmp_path / "plan").write_bytes(plan)
+    (tmp_path / "inputs").write_bytes(b"".join(x.tobytes() for x in inputs))
+    wanted = b"".join(b"".join(as_bytes(reference([x]))) for x in inputs)
+    for kernels in SETS:
+        done = subprocess.run([driver, "plan", "inputs", kernels], cwd=tmp_path, capture_output=True, timeout=600)
+        if done.returncode == 77:
+            continue  # not on this processor
+        assert (done.returncode, done.stderr) == (0, b""), kernels
+        assert done.stdout == wanted, kernels
