@@ -25,9 +25,7 @@ from stowplan_scheduler_stream import StreamScheduler
 
 
 def least(graph: Graph, factor: float, streamed: bool) -> Plan:
-    options = ScheduleOptions(
-        thorough=True, time_limit_s=0.5, recompute=factor, streamed_inputs=graph.entries if streamed else ()
-    )
+    options = ScheduleOptions(thorough=True, recompute=factor, streamed_inputs=graph.entries if streamed else ())
     return planned(graph, options, None)
 
 
@@ -53,14 +51,13 @@ def tower() -> Graph:
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "resident"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_more_arithmetic_needs_no_more_memory_and_stays_within_its_factor(seed: int, streamed: bool) -> None:
     graph = random_graph(seed)
     once = least(graph, 1.0, streamed)
-    for factor in (1.1, 2.0):
+    for factor in (1.5,):
         plan = least(graph, factor, streamed)
-        # The packer stops by the clock: equal orders may pack a few bytes apart.
-        assert plan.schedule.pool_bytes[FAST] <= once.schedule.pool_bytes[FAST] * 1.05 + 4
+        assert plan.schedule.pool_bytes[FAST] <= once.schedule.pool_bytes[FAST]
         assert recompute_factor(graph, plan.graph) <= factor
         run(graph, plan)
 
