@@ -41,7 +41,9 @@ class Importer(Offer, Protocol):
     paths of those that a model names: they belong to the model's cache key and to its list of inputs.
 
     It may have `oracles()`: pairs of a package's name and a function that opens a model's bytes in that runtime and
-    returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those.
+    returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those. And it may have
+    `witnesses()`: pairs of a package's name and a function that opens a `Model`, where one run returns the bytes of all
+    tensors by the names they have in the graph; `stowplan verify -v` finds the first operator that differs with those.
     """
 
     @property

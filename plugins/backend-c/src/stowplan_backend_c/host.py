@@ -148,7 +148,8 @@ class HostCompiled:
     def _push(self, inputs: Sequence[bytes]) -> int:
         """Run with rows that come one at a time, of the input that the plan waits for; return the last status.
 
-        In each turn they come from the first on. Every row comes in the same memory, so that a plan which needs an earlier one again finds another's bytes.
+        In each turn they come from the first on. Every row comes in the same memory, so that a plan which needs an
+        earlier one again finds another's bytes.
         """
         library, context, row = self._runtime.library, self._context, self._row
         cursors, turns = [0] * len(inputs), [1] * len(inputs)

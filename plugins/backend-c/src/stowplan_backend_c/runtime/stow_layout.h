@@ -317,6 +317,8 @@ enum stow_kinds {
     STOW_KIND_LSTM_S8 = 58,
     STOW_KIND_LSTM_F32 = 59,
     STOW_KIND_JOIN = 60,
+    STOW_KIND_ARITHMETIC_INT = 70,
+    STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
@@ -1279,6 +1281,48 @@ enum stow_join_params {
     STOW_JOIN_PARAMS
 };
 
+/* a function of two operands with broadcast, any integer type; results wrap */
+enum stow_arithmetic_int_params {
+    STOW_ARITHMETIC_INT_HEIGHT,
+    STOW_ARITHMETIC_INT_WIDTH,
+    STOW_ARITHMETIC_INT_CHANNELS,
+    STOW_ARITHMETIC_INT_A_IMAGE,
+    STOW_ARITHMETIC_INT_A_ROW,
+    STOW_ARITHMETIC_INT_A_COLUMN,
+    STOW_ARITHMETIC_INT_A_CHANNEL,
+    STOW_ARITHMETIC_INT_B_IMAGE,
+    STOW_ARITHMETIC_INT_B_ROW,
+    STOW_ARITHMETIC_INT_B_COLUMN,
+    STOW_ARITHMETIC_INT_B_CHANNEL,
+    STOW_ARITHMETIC_INT_FUNCTION,
+    STOW_ARITHMETIC_INT_DTYPE,
+    STOW_ARITHMETIC_INT_PARAMS
+};
+
+/* convolution in groups, float32; weights [O,KH,KW,I/groups] */
+enum stow_conv_2d_groups_f32_params {
+    STOW_CONV_2D_GROUPS_F32_IN_H,
+    STOW_CONV_2D_GROUPS_F32_IN_W,
+    STOW_CONV_2D_GROUPS_F32_IN_C,
+    STOW_CONV_2D_GROUPS_F32_OUT_H,
+    STOW_CONV_2D_GROUPS_F32_OUT_W,
+    STOW_CONV_2D_GROUPS_F32_OUT_C,
+    STOW_CONV_2D_GROUPS_F32_KERNEL_H,
+    STOW_CONV_2D_GROUPS_F32_KERNEL_W,
+    STOW_CONV_2D_GROUPS_F32_STRIDE_H,
+    STOW_CONV_2D_GROUPS_F32_STRIDE_W,
+    STOW_CONV_2D_GROUPS_F32_PAD_TOP,
+    STOW_CONV_2D_GROUPS_F32_PAD_LEFT,
+    STOW_CONV_2D_GROUPS_F32_DILATION_H,
+    STOW_CONV_2D_GROUPS_F32_DILATION_W,
+    STOW_CONV_2D_GROUPS_F32_GROUPS,
+    STOW_CONV_2D_GROUPS_F32_ACT_MIN, /* float32 bits */
+    STOW_CONV_2D_GROUPS_F32_ACT_MAX, /* float32 bits */
+    STOW_CONV_2D_GROUPS_F32_WEIGHTS, /* constant */
+    STOW_CONV_2D_GROUPS_F32_BIAS, /* constant */
+    STOW_CONV_2D_GROUPS_F32_PARAMS
+};
+
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
@@ -1462,6 +1506,12 @@ enum stow_join_params {
 #endif
 #ifndef STOW_WITH_JOIN
 #define STOW_WITH_JOIN 1
+#endif
+#ifndef STOW_WITH_ARITHMETIC_INT
+#define STOW_WITH_ARITHMETIC_INT 1
+#endif
+#ifndef STOW_WITH_CONV_2D_GROUPS_F32
+#define STOW_WITH_CONV_2D_GROUPS_F32 1
 #endif
 
 #endif
