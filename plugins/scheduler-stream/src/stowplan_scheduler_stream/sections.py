@@ -36,7 +36,7 @@ LONGEST = 16
 """Steps of a section of strips."""
 LONGEST_GROUPED = 3
 """Steps of a section of channel groups: the first reads its input once for each group."""
-HOPELESS = 1.2
+HOPELESS = 1.6
 """Orders may be searched for that need so much less than the greedy one, not less: what exceeds the budget by more is
 not tried, nor are strips whose share of what the uncut section needs does.
 """
@@ -246,19 +246,19 @@ def _least_tile(network: Network, index: int) -> int:
     group = operator.integer("multiplier") if operator.kind == "depthwise_conv_2d" else 1
     channels = (0, group) if can_cut_channels(graph, operator) else box.channels
     part = Box(columns, channels)
-    needed = _share(network, step.output, part) if not step.by_input else 0
+    needed = _share(network, step.output, step.output, part) if not step.by_input else 0
     for read in step.reads:
         rows = max(map(sub, read.last, read.first), default=0)
         wanted = needs(graph, operator, read.position, part)
-        needed += rows * _share(network, read.tensor, wanted)
+        needed += rows * _share(network, read.tensor, operator.inputs[read.position], wanted)
     return needed
 
 
-def _share(network: Network, tensor: int, box: Box) -> int:
-    """Return the bytes of a row that lie in a box, rounded down."""
-    whole = whole_box(network.graph.tensors[tensor])
+def _share(network: Network, root: int, view: int, box: Box) -> int:
+    """Return the bytes of a root tensor's row that lie in a box of a view of it, rounded down."""
+    whole = whole_box(network.graph.tensors[view])
     held = (box.columns[1] - box.columns[0]) * (box.channels[1] - box.channels[0])
-    return network.stuff(tensor).row_bytes * held // (whole.columns[1] * whole.channels[1])
+    return network.stuff(root).row_bytes * held // (whole.columns[1] * whole.channels[1])
 
 
 def tiles_of(network: Network, regions: Sequence[range | Section]) -> tuple[list[Tile], list[int]]:
