@@ -24,8 +24,8 @@ def repeating(
 ) -> Regions | None:
     """Return the region with the least peak at up to `factor` times the arithmetic.
 
-    The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack higher
-    than the budget.
+    The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack
+    higher than the budget.
     """
     stretches = Stretches(network, factor, useless_bytes)
     way = stretches.best()
