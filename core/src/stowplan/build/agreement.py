@@ -78,15 +78,24 @@ def differences(
 
 
 def trace(
-    model: Model, graph: Graph, oracle: str, witness: Witness, samples: Sequence[Sequence[bytes]], numbers: Numbers
+    model: Model,
+    graph: Graph,
+    oracle: str,
+    witness: Witness,
+    samples: Sequence[Sequence[bytes]],
+    numbers: Numbers,
+    complete: bool = True,
 ) -> Tracing:
-    """Compare all tensors that both have. `graph` is as it was imported: no pass has changed a tensor."""
+    """Compare all tensors that both have. `graph` is as it was imported: no pass has changed a tensor.
+
+    What its operators make is compared in their order; unless `complete`, only its outputs are, in theirs.
+    """
     from stowplan.build.planning import Lowering, PlanOptions, make_plan
     from stowplan.build.prove import separate_schedule
     from stowplan.planfile.writer import write_plan
     from stowplan.plugins.host import host
 
-    exposed = with_all_outputs(graph)
+    exposed = with_all_outputs(graph) if complete else graph
     plan = write_plan(make_plan(model, Lowering(exposed), separate_schedule(exposed), PlanOptions()))
     found: dict[str, Difference] = {}
     tensors = [exposed.tensors[t] for t in exposed.exits]
@@ -102,18 +111,18 @@ def trace(
 
 
 def with_all_outputs(graph: Graph) -> Graph:
-    """Return the graph with the result of every operator among its outputs."""
-    made = (t for operator in graph.operators for t in operator.outputs if t not in graph.outputs)
-    return replace(graph, outputs=(*graph.outputs, *dict.fromkeys(made)), signatures=())
+    """Return the graph with the result of every operator among its outputs, in the order in which they are made."""
+    made = dict.fromkeys(t for operator in graph.operators for t in operator.outputs)
+    kept = [t for t in graph.outputs if t not in made or t in graph.state_tensors]
+    return replace(graph, outputs=(*(t for t in made if t not in kept), *kept), signatures=())
 
 
 def _summed(oracle: str, graph: Graph, found: Mapping[str, Difference]) -> Tracing:
-    in_order = [
-        (operator.source or operator.kind, found[graph.tensors[t].name])
-        for operator in graph.operators
-        for t in operator.outputs
-        if graph.tensors[t].name in found
-    ]
+    in_order = []
+    for tensor in graph.exits:
+        difference = found.get(graph.tensors[tensor].name)
+        if difference is not None:
+            in_order.append((_maker(graph, tensor), difference))
     verdicts = [difference.verdict for _, difference in in_order]
     return Tracing(
         oracle=oracle,
@@ -123,3 +132,8 @@ def _summed(oracle: str, graph: Graph, found: Mapping[str, Difference]) -> Traci
         first_unequal=next((pair for pair in in_order if pair[1].differing), None),
         first_differing=next((pair for pair in in_order if pair[1].verdict == "differs"), None),
     )
+
+
+def _maker(graph: Graph, tensor: int) -> str:
+    operator = graph.operators[graph.producers[tensor]] if tensor in graph.producers else None
+    return (operator.source or operator.kind) if operator else graph.tensors[tensor].name

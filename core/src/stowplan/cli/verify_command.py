@@ -14,7 +14,7 @@ from stowplan.cli.assigning import assign, require_all
 from stowplan.cli.options import add_json, input_shapes
 from stowplan.cli.output import columns, print_json, safe
 from stowplan.cli.working import working
-from stowplan.errors import RuntimeFailure, UsageError
+from stowplan.errors import PlanError, RuntimeFailure, UnsupportedError, UsageError
 from stowplan.plugins.kinds import Port
 
 if TYPE_CHECKING:
@@ -133,13 +133,19 @@ def _traced(
     offers = getattr(importer, "witnesses", None)
     if offers is None:
         return None, [f"the importer {importer.name} knows no runtime that shows its tensors"]
-    graph, why = importer.load(model, shapes), list[str]()
+    exposed: Callable[[Model], Model] | None = getattr(importer, "exposed", None)
+    if exposed is not None:
+        model = exposed(model)
+    try:
+        graph, why = importer.load(model, shapes), list[str]()
+    except UnsupportedError as err:
+        return None, [f"with all that is between them shown: {err}"]
     for name, opener in offers():
         try:
-            return trace(model, graph, name, opener(model), samples, values), []
+            return trace(model, graph, name, opener(model), samples, values, complete=exposed is None), []
         except ImportError:
             why.append(f"{name} is not installed (pip install {name})")
-        except (RuntimeFailure, RuntimeError, ValueError) as err:
+        except (PlanError, RuntimeFailure, RuntimeError, ValueError) as err:
             why.append(str(err).splitlines()[0])
     return None, why
 

@@ -44,6 +44,8 @@ class Importer(Offer, Protocol):
     returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those. And it may have
     `witnesses()`: pairs of a package's name and a function that opens a `Model`, where one run returns the bytes of all
     tensors by the names they have in the graph; `stowplan verify -v` finds the first operator that differs with those.
+    One whose graphs do not keep the model's tensors as they are also has `exposed(model)`: the model with all of them
+    among its outputs, in the order in which they are made.
     """
 
     @property

@@ -7,10 +7,10 @@ from typing import Any
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.model import Model
-from stowplan_importer_tflite.load import unique_names
+from stowplan_importer_tflite.load import unique_names, whole
 from stowplan_importer_tflite.oracles import ARENA_BYTES, refusal
 from stowplan_importer_tflite.parse import parse
-from stowplan_importer_tflite.prepare import FLIP, prepare
+from stowplan_importer_tflite.prepare import FLIP
 
 Witness = Callable[[Sequence[bytes]], Mapping[str, bytes]]
 
@@ -65,7 +65,7 @@ def _named(model: Model, tensor: Callable[[int], Any]) -> Iterator[tuple[str, by
     import numpy as np
 
     file = parse(model)
-    prepared = prepare(file).subgraphs[0]
+    prepared = whole(file).subgraphs[0]
     names = unique_names(prepared)
     for index in dict.fromkeys(t for operator in file.subgraphs[0].operators for t in operator.outputs):
         if prepared.tensors[index].dtype not in SIZE_BYTES:
