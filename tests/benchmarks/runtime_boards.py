@@ -29,7 +29,7 @@ from stowplan_profiler_qemu import tools
 from stowplan_profiler_qemu.boards import BOARDS
 
 TABLE = Path(__file__).with_suffix(".json")
-NAMES = ("vww", "kws", "resnet8", "ad01", "strww", "person")
+NAMES = ("vww", "kws", "resnet8", "ad01")
 QUICK = (("vww", "kws", "resnet8", "ad01"), ("cortex-m4", "cortex-m55"))
 RIVAL = {
     "cortex-m4": {"vww": 24.2, "kws": 7.71, "resnet8": 31.3, "ad01": 0.585},
@@ -47,9 +47,23 @@ def main() -> int:
     options = arguments(__doc__.splitlines()[0], _options)
     found = measure(options.quick)
     if options.update:
-        TABLE.write_text(json.dumps(found, indent=1) + "\n")
+        _update(found)
     report(found, options)
     return complain(found)
+
+
+def _known() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
+    known: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    return known
+
+
+def _update(found: dict[str, dict[str, Any]]) -> None:
+    """Write what was measured now to the table; the rest of it stays."""
+    known = _known()
+    for name, boards in found.items():
+        for board, used in boards.items():
+            known.setdefault(name, {}).setdefault(board, {}).update(used)
+    TABLE.write_text(json.dumps(known, indent=1) + "\n")
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +142,7 @@ def complain(found: dict[str, dict[str, Any]]) -> int:
 
 
 def _worse(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    known = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    known = _known()
     for name, boards in found.items():
         for board, used in boards.items():
             for kind, facts in used.items():

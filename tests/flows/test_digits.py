@@ -158,7 +158,7 @@ def test_the_text_forms_are_complete_and_stable(stowplan, plan: Path) -> None:
     model, text = stowplan("inspect", MODEL, "--text"), stowplan("inspect", plan, "--text")
     assert model == stowplan("inspect", MODEL, "--text")
     assert model.count("\noperator ") == 7
-    assert text.startswith("plan 1.1 'digits_int8'\n")
+    assert text.startswith("plan 1.2 'digits_int8'\n")
     assert re.search(r"^  fire node 0 units 0\.\.\d+$", text, re.MULTILINE)
 
 

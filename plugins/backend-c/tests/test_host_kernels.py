@@ -1,4 +1,4 @@
-"""The host's own kernels give TFLite Micro's bytes, each set of them, at every size and with rows anywhere."""
+"""The host's own kernels give TFLite Micro's bytes, and plain floats' bits, at every size and with rows anywhere."""
 
 from __future__ import annotations
 
@@ -82,6 +82,37 @@ def test_each_set_computes_the_bytes_that_tflite_micro_computes(kind: str, kerne
         wanted = as_bytes(run_tflm(model, inputs))
         assert run_whole(model, as_bytes(inputs)) == wanted, f"{kind}, model {seed}"
         assert run_scattered(model, as_bytes(inputs), seed) == wanted, f"{kind}, model {seed}, rows anywhere"
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_each_set_computes_the_floats_of_the_plain_kernels_to_the_last_bit(
+    kind: str, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(MODELS):
+        model = MAKERS[kind](WideSampler("float32", seed))
+        inputs = as_bytes([4 * array for array in random_inputs(model, seed)])
+        monkeypatch.setenv(KERNELS, "plain")
+        plain = run_whole(model, inputs)
+        monkeypatch.setenv(KERNELS, kernels)
+        assert run_whole(model, inputs) == plain, f"{kind}, model {seed}"
+        assert run_scattered(model, inputs, seed) == plain, f"{kind}, model {seed}, rows anywhere"
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_a_weight_that_is_no_number_meets_no_padding(odd: float, kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.zeros((3, 3, 3, 2), np.float32)
+    weights[1, 0, 0, 0] = odd
+    model = ModelBuilder()
+    x, y = model.input("x", (1, 4, 4, 2), "float32"), model.tensor("y", (1, 4, 4, 3), "float32")
+    w, b = model.constant("w", weights), model.constant("b", np.ones(3, np.float32))
+    model.operator("CONV_2D", [x, w, b], [y], padding="SAME", stride_h=1, stride_w=1)
+    data = model.outputs(y).build()
+    inputs = [np.ones((1, 4, 4, 2), np.float32).tobytes()]
+    (got,) = run_whole(data, inputs)
+    monkeypatch.setenv(KERNELS, "plain")
+    (plain,) = run_whole(data, inputs)
+    assert got == plain
+    assert np.isfinite(np.frombuffer(got, np.float32).reshape(4, 4, 3)[0]).all()  # padding lies under that weight
 
 
 @pytest.mark.parametrize("kernels", SETS, indirect=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from operator_models import operator_model
 from oracles import open_tflm, random_inputs
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import DoesNotFit, PluginError, RuntimeFailure, UsageError
@@ -87,6 +88,21 @@ def test_standard_models_equal_tflite_micro_on_boards(model: str, name: str, lea
             outputs, report = compiled.measure([a.tobytes() for a in arrays])
             assert outputs == [out.tobytes() for out in reference(arrays)], seed
             assert report.fast_used_bytes <= (LEAST[model] if least else 2**20)
+            assert report.stack_bytes < SMALL_STACK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d", "fully_connected", "add"])
+def test_random_operators_equal_tflite_micro_on_cores_with_kernels_of_their_own(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    for seed in range(2):
+        model = operator_model(kind, "int8", seed)
+        (tmp_path / "model.tflite").write_bytes(model)
+        arrays = random_inputs(model, seed)
+        with QemuCompiled(plan_of(tmp_path / "model.tflite"), BoardOptions(board=board(name))) as compiled:
+            assert compiled.run([a.tobytes() for a in arrays]) == [out.tobytes() for out in open_tflm(model)(arrays)]
 
 
 def test_streamed_rows_are_read_as_the_run_needs_them(inputs: list[bytes]) -> None:

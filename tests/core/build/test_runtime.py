@@ -119,8 +119,7 @@ def test_the_source_invalidates(runtime, first: Artifact) -> None:
 
 def test_one_changed_weight_changes_the_graphs_meaning_and_is_compiled(runtime, first: Artifact) -> None:
     data = bytearray(small_model())
-    weights = first.data.find(small_weights())
-    assert weights >= 0, "the plan keeps them as they are"
+    assert small_weights()[:9] in first.data, "the plan keeps an output channel's together"
     data[bytes(data).find(small_weights())] ^= 1
     other = runtime.compile(bytes(data), PLAN)
     assert (other.cache, other.layer) == ("miss", "")

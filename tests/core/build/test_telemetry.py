@@ -25,7 +25,7 @@ def test_a_miss_sends_every_stage_with_monotonic_durations(tmp_path: Path) -> No
     plan = CompilationPlan(memory="4K", steps=(("same", "1", lambda graph: graph),))
     artifact = runtime.compile(small_model(), plan)
     names = [name for name, _ in seen]
-    assert names == ["lookup", "miss", "parse", "pass", "pass", "schedule", "serialize", "prove", "compile"]
+    assert names == ["lookup", "miss", "parse", "pass", "pass", "pass", "schedule", "serialize", "prove", "compile"]
     facts = dict(seen)
     assert all(facts[name]["duration_ns"] > 0 and facts[name]["start_ns"] > 0 for name in TIMED)
     parts = sum(facts[name]["duration_ns"] for name in ("parse", "pass", "schedule", "serialize", "prove"))

@@ -135,7 +135,7 @@ def test_tags_that_forbid_remote_work_reach_the_actions(workspace: Workspace) ->
 
 def test_the_commands_and_the_targets_of_the_page_work(workspace: Workspace) -> None:
     page = (ROOT / "docs" / "bazel.md").read_text("utf-8")
-    block = re.search(r"```python\n(load.*?)```", page, re.DOTALL)
+    block = re.search(r"```starlark\n(load.*?)```", page, re.DOTALL)
     assert block is not None
     paged = workspace.folder / "paged"
     paged.mkdir()

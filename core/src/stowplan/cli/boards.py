@@ -6,7 +6,7 @@ import argparse
 from typing import Any, cast
 
 from stowplan.cli.output import plain
-from stowplan.errors import PluginError, RuntimeFailure, UsageError
+from stowplan.errors import PluginError, UsageError
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import BoardBackend, BoardCompiled, BoardOptions, BoardReport
 from stowplan.plugins.known import how_to_install
@@ -86,5 +86,5 @@ def _size(text: str | None, option: str) -> int | None:
         return None
     size = parse_size(text, option)
     if not 0 < size < 2**31:
-        raise RuntimeFailure(f"{option} {text}: no board has that much")
+        raise UsageError(f"{option} {text}: no board has that much")
     return size

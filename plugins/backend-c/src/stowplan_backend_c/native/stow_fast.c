@@ -117,6 +117,50 @@ static int stow_fast_ease_of(const stow_filter_s8 *filter, size_t outputs, size_
     return filter->minimum >= filter->zero_point ? STOW_FAST_EASIEST : STOW_FAST_EASY;
 }
 
+static int stow_fast_all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!stow_is_finite(values[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Pack weights of `outputs` outputs for floats, and their biases: weight i of an output is that `step` times i after its
+ * first one, which is `next` after that of the output before. Sums over padding add 0 times a weight, so that all weights
+ * must be finite: else this is left to the kernels that skip padding. */
+static void stow_fast_pack_floats(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                  const stow_filter_f32 *filter, size_t outputs, size_t depth, size_t step, size_t next,
+                                  size_t chunks)
+{
+    const size_t lanes = set->lanes, groups = chunks != 0 ? chunks : (outputs + lanes - 1) / lanes;
+    if (!stow_fast_all_finite(filter->weights, outputs * depth)) {
+        return;
+    }
+    to->outputs = outputs;
+    to->chunks = chunks;
+    to->least = filter->minimum;
+    to->most = filter->maximum;
+    to->group_bytes = depth * lanes * sizeof(float);
+    float *weights = stow_fast_take(room, groups * to->group_bytes);
+    float *biases = stow_fast_take(room, groups * lanes * sizeof(float));
+    to->weights = (const uint8_t *)weights;
+    to->words = (const int32_t *)(const void *)biases;
+    if (weights == NULL) {
+        return;
+    }
+    memset(weights, 0, groups * to->group_bytes);
+    memset(biases, 0, groups * lanes * sizeof(float));
+    for (size_t at = 0; at < groups * lanes; at++) {
+        const size_t output = chunks != 0 ? at % outputs : at;
+        for (size_t i = 0; output < outputs && i < depth; i++) {
+            weights[(at / lanes * depth + i) * lanes + at % lanes] = filter->weights[output * next + i * step];
+        }
+        biases[at] = output < outputs && filter->bias != NULL ? filter->bias[output] : 0.0f;
+    }
+}
+
 static void stow_fast_begin(stow_fast_filter *to, const stow_filter_s8 *from, size_t outputs)
 {
     to->outputs = outputs;
@@ -205,43 +249,94 @@ static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *r
     }
 }
 
+static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                 const stow_call *call, const stow_window *w)
+{
+    stow_filter_s8 filter;
+    switch (call->node->kind) {
+    case STOW_KIND_CONV_2D_S8:
+        stow_read_filter_s8(&filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_matrix(set, room, to, &filter, (size_t)w->out_c, (size_t)w->kernel_h,
+                              (size_t)w->kernel_w * (size_t)w->in_c);
+        break;
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8:
+        stow_read_filter_s8(&filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_depthwise(set, room, to, &filter, (size_t)w->out_c, (size_t)w->kernel_h * (size_t)w->kernel_w);
+        break;
+    default:
+        stow_read_filter_s8(&filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
+        stow_fast_pack_matrix(set, room, to, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], 1,
+                              (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES]);
+    }
+}
+
+static void stow_fast_prepare_f32(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                  const stow_call *call, const stow_window *w)
+{
+    stow_filter_f32 filter;
+    const size_t taps = (size_t)w->kernel_h * (size_t)w->kernel_w, in_c = (size_t)w->in_c, out_c = (size_t)w->out_c;
+    if (call->node->kind == STOW_KIND_CONV_2D_F32) {
+        stow_read_filter_f32(&filter, call, STOW_CONV_2D_F32_ACT_MIN);
+        stow_fast_pack_floats(set, room, to, &filter, out_c, taps * in_c, 1, taps * in_c, 0);
+        to->rows = (size_t)w->kernel_h;
+        to->units = (size_t)w->kernel_w * in_c;
+    } else if (call->node->kind == STOW_KIND_DEPTHWISE_CONV_2D_F32) {
+        stow_read_filter_f32(&filter, call, STOW_DEPTHWISE_CONV_2D_F32_ACT_MIN);
+        stow_fast_pack_floats(set, room, to, &filter, out_c, taps, out_c, 1, out_c / stow_fast_divisor(out_c, set->lanes));
+        to->units = taps;
+    } else {
+        const size_t features = (size_t)call->params[STOW_FULLY_CONNECTED_F32_FEATURES];
+        stow_read_filter_f32(&filter, call, STOW_FULLY_CONNECTED_F32_ACT_MIN);
+        stow_fast_pack_floats(set, room, to, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_F32_OUTPUTS], features, 1,
+                              features, 0);
+        to->rows = 1;
+        to->units = features;
+    }
+}
+
+/* Bytes of lines that a node needs, 0 when none of the kernels here can run it; reads its window, if it has one. */
+static size_t stow_fast_lines_of(const stow_fast_set *set, const stow_call *call, stow_window *w)
+{
+    switch (call->node->kind) {
+    case STOW_KIND_CONV_2D_S8:
+    case STOW_KIND_CONV_2D_F32:
+        stow_read_window(w, call->params);
+        return w->dilation_w == 1 && w->kernel_h <= (int32_t)STOW_FAST_TAPS
+                   ? ((size_t)w->kernel_h + 1) * stow_fast_line_bytes(set, stow_fast_conv_line(w))
+                   : 0;
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8:
+    case STOW_KIND_DEPTHWISE_CONV_2D_F32:
+        stow_read_window(w, call->params);
+        return w->in_c == w->out_c && (int64_t)w->kernel_h * w->kernel_w <= (int64_t)STOW_FAST_TAPS
+                   ? ((size_t)w->kernel_h + 1) * (size_t)w->stride_w *
+                         stow_fast_line_bytes(set, stow_fast_depthwise_phase(w))
+                   : 0;
+    case STOW_KIND_FULLY_CONNECTED_S8:
+    case STOW_KIND_FULLY_CONNECTED_F32:
+        return stow_fast_line_bytes(set, STOW_FAST_BATCH * (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES]);
+    default: return 0;
+    }
+}
+
+static int stow_fast_is_float(uint32_t kind)
+{
+    return kind == STOW_KIND_CONV_2D_F32 || kind == STOW_KIND_DEPTHWISE_CONV_2D_F32 ||
+           kind == STOW_KIND_FULLY_CONNECTED_F32;
+}
+
 /* Prepare one node if there is a kernel for it; return the bytes of lines that it needs. */
 static size_t stow_fast_prepare_node(const stow_fast_set *set, stow_fast_room *room, stow_fast_node *to,
                                      const stow_call *call)
 {
-    stow_filter_s8 filter;
-    stow_window w;
-    if (call->node->block != STOW_NOTHING_16) {
-        return 0; /* its weights are packed, and lie in the arena only while it runs */
+    stow_window w = {0};
+    const int is_float = stow_fast_is_float(call->node->kind);
+    to->set = is_float ? set->floats : set;
+    const size_t lines = stow_fast_lines_of(to->set, call, &w);
+    if (lines == 0 || call->node->block != STOW_NOTHING_16) {
+        return 0; /* weights of a block are packed, and lie in the arena only while they are used */
     }
-    switch (call->node->kind) {
-    case STOW_KIND_CONV_2D_S8:
-        stow_read_window(&w, call->params);
-        if (w.dilation_w != 1 || w.kernel_h > (int32_t)STOW_FAST_TAPS) {
-            return 0;
-        }
-        stow_read_filter_s8(&filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
-        stow_fast_pack_matrix(set, room, &to->filter, &filter, (size_t)w.out_c, (size_t)w.kernel_h,
-                              (size_t)w.kernel_w * (size_t)w.in_c);
-        return ((size_t)w.kernel_h + 1) * stow_fast_line_bytes(set, stow_fast_conv_line(&w));
-    case STOW_KIND_DEPTHWISE_CONV_2D_S8:
-        stow_read_window(&w, call->params);
-        if (w.in_c != w.out_c || (int64_t)w.kernel_h * w.kernel_w > (int64_t)STOW_FAST_TAPS) {
-            return 0;
-        }
-        stow_read_filter_s8(&filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
-        stow_fast_pack_depthwise(set, room, &to->filter, &filter, (size_t)w.out_c,
-                                 (size_t)w.kernel_h * (size_t)w.kernel_w);
-        return ((size_t)w.kernel_h + 1) * (size_t)w.stride_w * stow_fast_line_bytes(set, stow_fast_depthwise_phase(&w));
-    case STOW_KIND_FULLY_CONNECTED_S8: {
-        const size_t features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
-        stow_read_filter_s8(&filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
-        stow_fast_pack_matrix(set, room, &to->filter, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], 1,
-                              features);
-        return stow_fast_line_bytes(set, STOW_FAST_BATCH * features);
-    }
-    default: return 0;
-    }
+    (is_float ? stow_fast_prepare_f32 : stow_fast_prepare_s8)(to->set, room, &to->filter, call, &w);
+    return lines;
 }
 
 /* Lay everything out in a block of memory, or measure it. */
@@ -293,16 +388,18 @@ STOW_API int stow_run_prepared(const stow_call *call, uint32_t node)
     if (fast == NULL) {
         return 0;
     }
-    const stow_fast_filter *filter = &fast->nodes[node].filter;
+    const stow_fast_node *own = &fast->nodes[node];
     if (call->node->kind == STOW_KIND_ADD_S8) {
         return stow_fast_add(fast, call);
     }
-    if (filter->weights == NULL) {
+    if (own->filter.weights == NULL) {
         return 0;
     }
     switch (call->node->kind) {
-    case STOW_KIND_CONV_2D_S8: return stow_fast_conv(fast, call, filter);
-    case STOW_KIND_DEPTHWISE_CONV_2D_S8: return stow_fast_depthwise(fast, call, filter);
-    default: return stow_fast_dense(fast, call, filter);
+    case STOW_KIND_CONV_2D_S8:
+    case STOW_KIND_CONV_2D_F32: return stow_fast_conv(fast, call, own);
+    case STOW_KIND_DEPTHWISE_CONV_2D_S8:
+    case STOW_KIND_DEPTHWISE_CONV_2D_F32: return stow_fast_depthwise(fast, call, own);
+    default: return stow_fast_dense(fast, call, own);
     }
 }

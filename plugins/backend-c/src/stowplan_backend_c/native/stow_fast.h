@@ -1,4 +1,4 @@
-/* Kernels of the host library alone: convolution, depthwise and fully connected in int8, written for one processor.
+/* Kernels of the host library alone: convolution, depthwise and fully connected in int8 and float32, for one processor.
  *
  * They need what a small device has no room for: weights packed a second time, and lines of the input brought into a
  * form of their own. Both lie in memory that is prepared when a plan is bound. The bytes that come out are those of the
@@ -54,6 +54,8 @@ typedef struct stow_fast_filter {
     int32_t zero_point;
     int32_t minimum;
     int32_t maximum;
+    float least; /* of float outputs, in place of minimum and maximum */
+    float most;
 } stow_fast_filter;
 
 /* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step. */
@@ -70,7 +72,8 @@ typedef struct stow_fast_set {
     const char *name;
     size_t lanes;
     size_t unit;
-    size_t element;
+    size_t given;   /* bytes of an element where it comes from and of an output, */
+    size_t element; /* and in a line */
     int32_t bias;
     size_t vectors; /* of sums, in a chunk of a depthwise row */
     /* Bring `count` runs of `size` elements, from_step apart, into a line, one after another; writes nothing else. */
@@ -80,10 +83,12 @@ typedef struct stow_fast_set {
     void (*depthwise)(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out, size_t size);
     /* As add_s8 of a kernel set. */
     void (*add)(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
+    const struct stow_fast_set *floats; /* the same processor's set for float32; of that itself, NULL */
 } stow_fast_set;
 
 /* A node that runs here; `filter.weights` is NULL where it does not. */
 typedef struct stow_fast_node {
+    const stow_fast_set *set;
     stow_fast_filter filter;
 } stow_fast_node;
 
@@ -98,7 +103,7 @@ typedef struct stow_fast {
 /* The set of this name, or for "" the best one, if this processor can run it; else NULL. */
 const stow_fast_set *stow_fast_find(const char *name);
 #if STOW_WITH_X86
-extern const stow_fast_set stow_fast_avx2, stow_fast_avx512;
+extern const stow_fast_set stow_fast_avx2, stow_fast_avx512, stow_fast_avx2_floats, stow_fast_avx512_floats;
 #endif
 
 /* Whether an addition is as easy as an EASY filter; its operands may have a shift of 0. */
@@ -129,9 +134,9 @@ static inline size_t stow_fast_channel(const stow_fast_set *set, size_t vector, 
 size_t stow_fast_conv_line(const stow_window *window);
 size_t stow_fast_depthwise_phase(const stow_window *window);
 
-int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
-int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
-int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter);
+int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
+int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
+int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
 int stow_fast_add(const stow_fast *fast, const stow_call *call);
 
 /* How many vectors of `features` elements are multiplied at once. */

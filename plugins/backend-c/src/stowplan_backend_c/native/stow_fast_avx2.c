@@ -332,10 +332,36 @@ STOW_256 static void stow_256_add(const int32_t *params, const int8_t *a, const 
     stow_add_portable_s8(params, a + whole, b + whole, out + whole, size - whole);
 }
 
+#define STOW_F(name) stow_256_f32_##name
+#define STOW_F_TARGET STOW_256
+#define STOW_F_VECTOR __m256
+#define STOW_F_LANES 8u
+#define STOW_F_LOAD(from) _mm256_loadu_ps((const float *)(const void *)(from))
+#define STOW_F_STORE(to, value) _mm256_storeu_ps(to, value)
+#define STOW_F_SET(value) _mm256_set1_ps(value)
+#define STOW_F_ADD(a, b) _mm256_add_ps(a, b)
+#define STOW_F_MULTIPLY(a, b) _mm256_mul_ps(a, b)
+#define STOW_F_MIN(a, b) _mm256_min_ps(a, b)
+#define STOW_F_MAX(a, b) _mm256_max_ps(a, b)
+#include "stow_fast_floats.h"
+
+const stow_fast_set stow_fast_avx2_floats = {
+    .name = "avx2",
+    .lanes = STOW_F_LANES,
+    .unit = 1,
+    .given = sizeof(float),
+    .element = sizeof(float),
+    .vectors = 1,
+    .bring = stow_256_f32_bring,
+    .matrix = stow_256_f32_matrix,
+    .depthwise = stow_256_f32_depthwise,
+};
+
 const stow_fast_set stow_fast_avx2 = {
     .name = "avx2",
     .lanes = STOW_256_LANES,
     .unit = 2,
+    .given = 1,
     .element = 2,
     .bias = 0,
     .vectors = 2,
@@ -343,5 +369,6 @@ const stow_fast_set stow_fast_avx2 = {
     .matrix = stow_256_matrix,
     .depthwise = stow_256_depthwise,
     .add = stow_256_add,
+    .floats = &stow_fast_avx2_floats,
 };
 #endif

@@ -366,10 +366,36 @@ STOW_512 static void stow_512_add(const int32_t *params, const int8_t *a, const 
     }
 }
 
+#define STOW_F(name) stow_512_f32_##name
+#define STOW_F_TARGET STOW_512
+#define STOW_F_VECTOR __m512
+#define STOW_F_LANES 16u
+#define STOW_F_LOAD(from) _mm512_loadu_ps((const float *)(const void *)(from))
+#define STOW_F_STORE(to, value) _mm512_storeu_ps(to, value)
+#define STOW_F_SET(value) _mm512_set1_ps(value)
+#define STOW_F_ADD(a, b) _mm512_add_ps(a, b)
+#define STOW_F_MULTIPLY(a, b) _mm512_mul_ps(a, b)
+#define STOW_F_MIN(a, b) _mm512_min_ps(a, b)
+#define STOW_F_MAX(a, b) _mm512_max_ps(a, b)
+#include "stow_fast_floats.h"
+
+const stow_fast_set stow_fast_avx512_floats = {
+    .name = "avx512",
+    .lanes = STOW_F_LANES,
+    .unit = 1,
+    .given = sizeof(float),
+    .element = sizeof(float),
+    .vectors = 1,
+    .bring = stow_512_f32_bring,
+    .matrix = stow_512_f32_matrix,
+    .depthwise = stow_512_f32_depthwise,
+};
+
 const stow_fast_set stow_fast_avx512 = {
     .name = "avx512",
     .lanes = STOW_512_LANES,
     .unit = 4,
+    .given = 1,
     .element = 1,
     .bias = 128,
     .vectors = 4,
@@ -377,5 +403,6 @@ const stow_fast_set stow_fast_avx512 = {
     .matrix = stow_512_matrix,
     .depthwise = stow_512_depthwise,
     .add = stow_512_add,
+    .floats = &stow_fast_avx512_floats,
 };
 #endif

@@ -32,7 +32,7 @@ size_t stow_fast_depthwise_phase(const stow_window *w)
 static void stow_fast_blank(const stow_fast_lines *lines, int32_t zero_point)
 {
     const size_t bytes = (lines->slots + 1) * lines->phases * lines->phase_bytes;
-    if (lines->set->element == 1) {
+    if (lines->set->element == 1 || lines->set->floats == NULL) { /* a float has no zero point but 0 */
         memset(lines->start, (uint8_t)(zero_point + lines->set->bias), bytes);
         return;
     }
@@ -42,15 +42,16 @@ static void stow_fast_blank(const stow_fast_lines *lines, int32_t zero_point)
     }
 }
 
-static void stow_fast_open(stow_fast_lines *lines, const stow_fast *fast, const stow_window *window,
-                           const stow_rows *in, size_t phases, size_t phase_elements, int32_t zero_point)
+static void stow_fast_open(stow_fast_lines *lines, const stow_fast *fast, const stow_fast_set *set,
+                           const stow_window *window, const stow_rows *in, size_t phases, size_t phase_elements,
+                           int32_t zero_point)
 {
-    lines->set = fast->set;
+    lines->set = set;
     lines->window = window;
     lines->in = in;
     lines->start = fast->scratch;
     lines->phases = phases;
-    lines->phase_bytes = stow_fast_line_bytes(fast->set, phase_elements);
+    lines->phase_bytes = stow_fast_line_bytes(set, phase_elements);
     lines->slots = (size_t)window->kernel_h;
     memset(lines->tags, 0xFF, sizeof lines->tags);
     stow_fast_blank(lines, zero_point);
@@ -70,7 +71,7 @@ static void stow_fast_bring(const stow_fast_lines *lines, uint8_t *to, const int
         const size_t column = first * phases + phase - pad;
         if (column < (size_t)w->in_w) {
             const size_t count = ((size_t)w->in_w - column + phases - 1) / phases;
-            lines->set->bring(to + first * depth * lines->set->element, row + column * depth, depth, count,
+            lines->set->bring(to + first * depth * lines->set->element, row + column * depth * lines->set->given, depth, count,
                               phases * depth);
         }
     }
@@ -102,14 +103,16 @@ static int stow_fast_is_flat(const stow_window *w)
 
 /* Every pixel by itself, and rows only a manner of speaking: as many at once as fit the scratch memory and have their
  * outputs one after another. */
-static void stow_fast_conv_flat(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter,
+static void stow_fast_conv_flat(const stow_fast *fast, const stow_call *call, const stow_fast_node *node,
                                 const stow_window *w, const stow_rows *in)
 {
-    const stow_fast_set *set = fast->set;
+    const stow_fast_set *set = node->set;
     const stow_rows result = stow_result(call);
     const size_t size = (size_t)w->in_w * (size_t)w->in_c, room = fast->scratch_bytes - STOW_FAST_SLACK;
     const uint8_t *line = fast->scratch;
-    stow_fast_matrix op = {filter, &line, (size_t)w->in_c * set->element, 0, NULL, (size_t)w->out_c};
+    stow_fast_matrix op = {
+        &node->filter, &line, (size_t)w->in_c * set->element, 0, NULL, (size_t)w->out_c * set->given,
+    };
     const uint32_t last = call->first + call->count;
     for (uint32_t unit = call->first; unit < last;) {
         uint32_t count = 0;
@@ -126,24 +129,26 @@ static void stow_fast_conv_flat(const stow_fast *fast, const stow_call *call, co
     }
 }
 
-int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter)
+int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
 {
+    const stow_fast_set *set = node->set;
     const uint8_t *under[STOW_FAST_TAPS];
     stow_fast_lines lines;
     stow_window w;
     stow_read_window(&w, call->params);
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
-    if (stow_fast_is_flat(&w) && (size_t)w.in_c % fast->set->unit == 0) {
-        stow_fast_conv_flat(fast, call, filter, &w, &in);
+    if (stow_fast_is_flat(&w) && (size_t)w.in_c % set->unit == 0) {
+        stow_fast_conv_flat(fast, call, node, &w, &in);
         return 1;
     }
-    stow_fast_open(&lines, fast, &w, &in, 1, stow_fast_conv_line(&w), call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT]);
+    const int32_t zero_point = set->floats == NULL ? 0 : call->params[STOW_CONV_2D_S8_INPUT_ZERO_POINT];
+    stow_fast_open(&lines, fast, set, &w, &in, 1, stow_fast_conv_line(&w), zero_point);
     stow_fast_matrix op = {
-        .filter = filter,
+        .filter = &node->filter,
         .lines = under,
-        .x_step = (size_t)w.stride_w * (size_t)w.in_c * fast->set->element,
+        .x_step = (size_t)w.stride_w * (size_t)w.in_c * set->element,
         .pixels = (size_t)w.out_w,
-        .out_step = (size_t)w.out_c,
+        .out_step = (size_t)w.out_c * set->given,
     };
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const stow_place place = stow_place_of(&w, unit);
@@ -151,13 +156,14 @@ int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast
             under[tap] = stow_fast_line(&lines, &place, tap);
         }
         op.out = (int8_t *)stow_row(&result, unit);
-        fast->set->matrix(&op);
+        set->matrix(&op);
     }
     return 1;
 }
 
-int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter)
+int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
 {
+    const stow_fast_set *set = node->set;
     const uint8_t *under[STOW_FAST_TAPS + 4] = {NULL};
     stow_fast_lines lines;
     stow_window w;
@@ -168,9 +174,9 @@ int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
     const int by_input = (call->node->flags & STOW_NODE_BY_INPUT) != 0;
     const uint32_t first = by_input ? 0 : call->first, last = by_input ? 1 : call->first + call->count;
-    const size_t phases = (size_t)w.stride_w, column_bytes = (size_t)w.in_c * fast->set->element;
-    stow_fast_open(&lines, fast, &w, &in, phases, stow_fast_depthwise_phase(&w),
-                   call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT]);
+    const size_t phases = (size_t)w.stride_w, column_bytes = (size_t)w.in_c * set->element;
+    const int32_t zero_point = set->floats == NULL ? 0 : call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT];
+    stow_fast_open(&lines, fast, set, &w, &in, phases, stow_fast_depthwise_phase(&w), zero_point);
     for (uint32_t unit = first; unit < last; unit++) {
         const stow_place place = stow_place_of(&w, unit);
         size_t at = 0;
@@ -181,10 +187,10 @@ int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow
                 under[at++] = line + column % phases * lines.phase_bytes + column / phases * column_bytes;
             }
         }
-        for (; at < filter->units * fast->set->unit; at++) {
+        for (; at < node->filter.units * set->unit; at++) {
             under[at] = under[0]; /* its weight is zero */
         }
-        fast->set->depthwise(filter, under, (int8_t *)stow_row(&result, unit), (size_t)w.out_w * (size_t)w.out_c);
+        set->depthwise(&node->filter, under, (int8_t *)stow_row(&result, unit), (size_t)w.out_w * (size_t)w.out_c);
     }
     return 1;
 }
@@ -193,35 +199,37 @@ int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow
 static void stow_fast_vector(const stow_fast_set *set, const stow_rows *in, size_t number, size_t features, uint8_t *to)
 {
     size_t left = features;
+    const size_t row_size = in->row_bytes / set->given;
     for (size_t at = number * features; left > 0;) {
-        const size_t in_row = at % in->row_bytes;
-        const size_t run = in->row_bytes - in_row < left ? in->row_bytes - in_row : left;
-        set->bring(to, (const int8_t *)stow_row(in, (uint32_t)(at / in->row_bytes)) + in_row, run, 1, 0);
+        const size_t in_row = at % row_size;
+        const size_t run = row_size - in_row < left ? row_size - in_row : left;
+        set->bring(to, (const int8_t *)stow_row(in, (uint32_t)(at / row_size)) + in_row * set->given, run, 1, 0);
         at += run, left -= run, to += run * set->element;
     }
 }
 
-int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_filter *filter)
+int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
 {
-    const stow_fast_set *set = fast->set;
+    const stow_fast_set *set = node->set;
+    const size_t outputs = node->filter.outputs;
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
     const size_t features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
-    if (result.row_bytes % filter->outputs != 0) {
+    if (result.row_bytes % (outputs * set->given) != 0) {
         return 0; /* the outputs of one vector are cut into rows */
     }
-    const size_t in_row = result.row_bytes / filter->outputs;
+    const size_t in_row = result.row_bytes / (outputs * set->given);
     /* Between vectors there may be room that padding reads, but no other vector's elements are padding. */
     const size_t step = stow_fast_line_bytes(set, features) - STOW_FAST_SLACK;
     const size_t most = (fast->scratch_bytes - STOW_FAST_SLACK) / step;
     const uint8_t *line = fast->scratch;
-    stow_fast_matrix op = {filter, &line, step, 0, NULL, filter->outputs};
+    stow_fast_matrix op = {&node->filter, &line, step, 0, NULL, outputs * set->given};
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         for (size_t done = 0; done < in_row; done += op.pixels) {
             op.pixels = in_row - done < most ? in_row - done : most;
             for (size_t i = 0; i < op.pixels; i++) {
                 stow_fast_vector(set, &in, unit * in_row + done + i, features, fast->scratch + i * step);
             }
-            op.out = (int8_t *)stow_row(&result, unit) + done * filter->outputs;
+            op.out = (int8_t *)stow_row(&result, unit) + done * op.out_step;
             set->matrix(&op);
         }
     }

@@ -62,7 +62,14 @@ static int8_t stow_average_s8(const int32_t *params, int32_t sum, int32_t count)
 static void stow_average_add_s8(int32_t *sums, size_t count, const int8_t *x, stow_taps columns, size_t step)
 {
     for (int32_t tap = columns.first; tap < columns.last; tap++, x += step) {
-        for (size_t i = 0; i < count; i++) {
+        size_t i = 0;
+        for (; i + 4 <= count; i += 4) {
+            sums[i] = stow_wrap_add(sums[i], x[i]);
+            sums[i + 1] = stow_wrap_add(sums[i + 1], x[i + 1]);
+            sums[i + 2] = stow_wrap_add(sums[i + 2], x[i + 2]);
+            sums[i + 3] = stow_wrap_add(sums[i + 3], x[i + 3]);
+        }
+        for (; i < count; i++) {
             sums[i] = stow_wrap_add(sums[i], x[i]);
         }
     }

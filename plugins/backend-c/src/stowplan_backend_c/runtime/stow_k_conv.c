@@ -4,7 +4,7 @@
 #if STOW_WITH_CONV_2D_S8
 
 /* Rows of a kernel whose places are found once for an output row. */
-#define STOW_CONV_ROWS 8
+#define STOW_CONV_ROWS 10
 
 typedef struct stow_conv_s8 {
     stow_window window;

@@ -38,21 +38,31 @@ static inline void stow_mm_use_patch(stow_mm_s8 *mm)
 }
 
 #if STOW_WITH_SET_DSP
+/* Four bytes that may lie anywhere. */
+static inline uint32_t stow_mm_word(const int8_t *from)
+{
+    const uint8_t *bytes = (const uint8_t *)from;
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
 static inline void stow_mm_put(stow_mm_patch patch, size_t at, const int8_t *from, size_t size)
 {
     int8_t *to = patch.base + (at >> 2) * patch.stride + (at & 3u);
-    if (((at | size | (uintptr_t)from) & 3u) == 0) {
-        const uint32_t *words = (const uint32_t *)(const void *)from;
-        for (const uint32_t *const end = words + size / 4; words != end; to += patch.stride) {
-            *(uint32_t *)(void *)to = *words++;
-        }
-        return;
-    }
-    for (const int8_t *const end = from + size; from != end;) {
+    for (; size > 0 && (at & 3u) != 0; at++, size--) {
         *to++ = *from++;
-        if ((++at & 3u) == 0) {
-            to += patch.stride - 4;
+        to += (at & 3u) == 3 ? patch.stride - 4 : 0;
+    }
+    if (((uintptr_t)from & 3u) == 0) {
+        for (; size >= 4; size -= 4, from += 4, to += patch.stride) {
+            *(uint32_t *)(void *)to = *(const uint32_t *)(const void *)from;
         }
+    } else {
+        for (; size >= 4; size -= 4, from += 4, to += patch.stride) {
+            *(uint32_t *)(void *)to = stow_mm_word(from);
+        }
+    }
+    for (; size > 0; size--) {
+        *to++ = *from++;
     }
 }
 

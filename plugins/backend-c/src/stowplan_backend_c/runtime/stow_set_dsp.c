@@ -76,14 +76,15 @@ static inline stow_dsp_range stow_dsp_range_of(const stow_filter_s8 *filter)
 
 /* Rounded twice like stow_scale, halves of the second away from zero. `bits` is the right shift less one in its low
  * byte, which is all that the processor looks at. */
-static inline int32_t stow_dsp_output(const stow_dsp_range *range, int32_t multiplier, int32_t bits, uint32_t sum)
+static inline int32_t stow_dsp_output(const stow_dsp_range *range, int narrow, int32_t multiplier, int32_t bits,
+                                      uint32_t sum)
 {
     int32_t value = stow_dsp_high_product(sum, multiplier);
     value += value >> 31;
     __asm("asr %0, %1" : "+r"(value) : "r"(bits));
     value += range->offset;
     __asm("ssat %0, #8, %0, asr #1" : "+r"(value));
-    return range->narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
+    return narrow ? stow_clamp(value, range->minimum, range->maximum) : value;
 }
 
 /* Four elements of a vector become two pairs, even ones and odd ones; of two vectors, even ones of both come first.
@@ -211,6 +212,21 @@ static void stow_dsp_rest(const stow_dsp_sums *sums, const stow_dsp_part *part, 
     }
 }
 
+/* The bytes of both vectors, in a loop for each of the ways that `narrow` and `step` make. */
+static inline __attribute__((always_inline)) void
+stow_dsp_end_two(const stow_dsp_range *range, int narrow, size_t step, const int32_t *multiplier, const int32_t *shift,
+                 const uint32_t *sums, int8_t *out, int8_t *second, const int8_t *last)
+{
+    while (out != last) {
+        const int32_t factor = *multiplier, bits = ~*shift;
+        const int32_t a = stow_dsp_output(range, narrow, factor, bits, sums[0]);
+        const int32_t b = stow_dsp_output(range, narrow, factor, bits, sums[STOW_MM_OUTPUTS]);
+        multiplier += step, shift += step, sums++;
+        *out++ = (int8_t)a;
+        *second++ = (int8_t)b;
+    }
+}
+
 /* The bytes of outputs [first, first + count), one vector's or two's. */
 static __attribute__((noinline)) void stow_dsp_end(const stow_dsp_part *part, size_t first, size_t count)
 {
@@ -224,16 +240,17 @@ static __attribute__((noinline)) void stow_dsp_end(const stow_dsp_part *part, si
     int8_t *out = part->out + first, *const last = out + count;
     if (part->pixels == 1) {
         for (; out != last; multiplier += step, shift += step) {
-            *out++ = (int8_t)stow_dsp_output(&range, *multiplier, ~*shift, *sums++);
+            *out++ = (int8_t)stow_dsp_output(&range, range.narrow, *multiplier, ~*shift, *sums++);
         }
         return;
     }
-    for (int8_t *second = out + mm->out_step; out != last; multiplier += step, shift += step, sums++) {
-        const int32_t factor = *multiplier, bits = ~*shift;
-        const int32_t a = stow_dsp_output(&range, factor, bits, sums[0]);
-        const int32_t b = stow_dsp_output(&range, factor, bits, sums[STOW_MM_OUTPUTS]);
-        *out++ = (int8_t)a;
-        *second++ = (int8_t)b;
+    int8_t *const second = out + mm->out_step;
+    if (step == 0) {
+        stow_dsp_end_two(&range, 1, 0, multiplier, shift, sums, out, second, last);
+    } else if (range.narrow) {
+        stow_dsp_end_two(&range, 1, 1, multiplier, shift, sums, out, second, last);
+    } else {
+        stow_dsp_end_two(&range, 0, 1, multiplier, shift, sums, out, second, last);
     }
 }
 
@@ -340,10 +357,13 @@ static void stow_dsp_prepare(const stow_filter_s8 *filter, size_t channel, stow_
     stow_dsp_pairs(stow_dsp_at(w + 2 * step), stow_dsp_at(w + row + 2 * step), kernel->words + 8);
     stow_dsp_pairs(stow_dsp_at(w + 2 * row), stow_dsp_at(w + 2 * row + step), kernel->words + 12);
     stow_dsp_pairs(stow_dsp_at(w + 2 * row + 2 * step), 0, kernel->words + 16);
-    for (size_t i = 0; i < 4; i++) {
-        kernel->bias[i] = stow_first_sum(filter, channel + i);
-        kernel->scales[i].multiplier = filter->multiplier[(channel + i) * filter->step];
-        kernel->scales[i].bits = ~filter->shift[(channel + i) * filter->step];
+    const int32_t *bias = filter->bias == NULL ? NULL : filter->bias + channel;
+    const int32_t *multiplier = filter->multiplier + channel * filter->step;
+    const int32_t *shift = filter->shift + channel * filter->step;
+    for (size_t i = 0; i < 4; i++, multiplier += filter->step, shift += filter->step) {
+        kernel->bias[i] = bias == NULL ? 0 : (uint32_t)*bias++;
+        kernel->scales[i].multiplier = *multiplier;
+        kernel->scales[i].bits = ~*shift;
     }
 }
 
@@ -404,10 +424,10 @@ static __attribute__((noinline)) void stow_dsp_pixels(const stow_dsp_range *rang
         stow_dsp_tap_pair(stow_dsp_at(x2), stow_dsp_at(x2 + column), w + 12, &s0, &s1, &s2, &s3);
         stow_dsp_tap(stow_dsp_at(x2 + 2 * column), w + 16, &s0, &s1, &s2, &s3);
         x0 += run->pixel, x1 += run->pixel, x2 += run->pixel;
-        const int32_t v0 = stow_dsp_output(range, kernel->scales[0].multiplier, kernel->scales[0].bits, s0);
-        const int32_t v1 = stow_dsp_output(range, kernel->scales[1].multiplier, kernel->scales[1].bits, s1);
-        const int32_t v2 = stow_dsp_output(range, kernel->scales[2].multiplier, kernel->scales[2].bits, s2);
-        const int32_t v3 = stow_dsp_output(range, kernel->scales[3].multiplier, kernel->scales[3].bits, s3);
+        const int32_t v0 = stow_dsp_output(range, range->narrow, kernel->scales[0].multiplier, kernel->scales[0].bits, s0);
+        const int32_t v1 = stow_dsp_output(range, range->narrow, kernel->scales[1].multiplier, kernel->scales[1].bits, s1);
+        const int32_t v2 = stow_dsp_output(range, range->narrow, kernel->scales[2].multiplier, kernel->scales[2].bits, s2);
+        const int32_t v3 = stow_dsp_output(range, range->narrow, kernel->scales[3].multiplier, kernel->scales[3].bits, s3);
         out[0] = (int8_t)v0, out[1] = (int8_t)v1, out[2] = (int8_t)v2, out[3] = (int8_t)v3;
         out += run->out_pixel;
     }
@@ -428,11 +448,17 @@ static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *r
     const stow_window *w = &op->window;
     const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
     const int32_t left = column * w->stride_w - w->pad_left;
-    uint32_t patch[9], *at = patch;
+    const int before = left < 0, after = left + 3 - w->in_w; /* columns outside on either side */
+    const size_t depth = (size_t)w->in_c;
+    uint32_t patch[9] = {outside, outside, outside, outside, outside, outside, outside, outside, outside};
     for (size_t i = 0; i < 3; i++) {
-        for (int32_t j = left; j < left + 3; j++) {
-            const int inside = rows[i] != NULL && j >= 0 && j < w->in_w;
-            *at++ = inside ? stow_dsp_at(rows[i] + (size_t)j * (size_t)w->in_c) : outside;
+        if (rows[i] == NULL) {
+            continue;
+        }
+        const int32_t first = before ? -left : 0, last = after > 0 ? 3 - after : 3;
+        const int8_t *x = rows[i] + (size_t)(left + first) * depth;
+        for (int32_t j = first; j < last; j++, x += depth) {
+            patch[3 * i + (size_t)j] = stow_dsp_at(x);
         }
     }
     const int8_t *x = (const int8_t *)(const void *)patch;
@@ -506,7 +532,7 @@ STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8
     for (const int8_t *end = a + size; a != end;) {
         const int32_t wide_a = stow_dsp_operand(*a++ - a_zero, a_multiplier, a_bits) + 1;
         const int32_t wide_b = stow_dsp_operand(*b++ - b_zero, b_multiplier, b_bits) + 1;
-        *out++ = (int8_t)stow_dsp_output(&range, multiplier, bits, (uint32_t)((wide_a >> 1) + (wide_b >> 1)));
+        *out++ = (int8_t)stow_dsp_output(&range, range.narrow, multiplier, bits, (uint32_t)((wide_a >> 1) + (wide_b >> 1)));
     }
 }
 
