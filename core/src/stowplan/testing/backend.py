@@ -175,13 +175,12 @@ class BackendConformance(Conformance):
             with closing(self.opened(graph)) as one, closing(self.opened(graph)) as two:
                 first, second = self.inputs(one, 1), self.inputs(one, 2)
                 alone = self.ran(graph, one, first)
-                self.ran(graph, two, second)
+                wanted = self.ran(graph, two, second)
                 if self.ran(graph, one, first) != alone:
                     raise Fault(
                         f"run({graph.name}) changes after another model has run. Give each Compiled memory of its own."
                     )
-                self.ran(graph, one, second)
-                if self.ran(graph, one, first) != alone:
+                if self.ran(graph, one, second) != wanted or self.ran(graph, one, first) != alone:
                     raise Fault(f"run({graph.name}) depends on the run before it. Only a plan's states may.")
 
     def test_unwritten_memory_does_not_show(self) -> None:

@@ -40,7 +40,7 @@ def state():
         "standard output (it prints)": printed.getvalue(),
     }
 printed = io.StringIO()
-with contextlib.redirect_stdout(printed):
+with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
     before = state()
     _gather(import_plugin(sys.argv[1]))
     after = state()

@@ -126,7 +126,7 @@ class SchedulerConformance(Conformance):
             if low < 64 or found.weights_reserved_bytes != 64:
                 raise Fault(
                     f"schedule({make().name}) was asked to keep 64 bytes free for weights, puts a row at {low} and "
-                    f"states {found.weights_reserved_bytes}. Start above options.weights_reserved_bytes, and state that."
+                    f"states {found.weights_reserved_bytes}. Start above options.weights_reserved_bytes and state it."
                 )
 
     def test_stages_hold_no_more_weights_than_asked(self) -> None:
