@@ -17,6 +17,9 @@ BUNDLED = frozenset(
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
 
+KINDS_TO_WRITE = ("importer", "scheduler", "compressor", "backend", "profiler")
+"""Kinds of plugin that the conformance kit knows and `stowplan plugins new` writes."""
+
 SUFFIXES = {".onnx": "importer-onnx", ".tflite": "importer-tflite"}
 """Model formats by file name ending, and the plugin that reads each."""
 
