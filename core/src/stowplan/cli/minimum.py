@@ -8,17 +8,24 @@ from stowplan.build.facts import Minimum, MinimumFact, ParetoFact
 from stowplan.cli.output import columns, painted
 from stowplan.units import format_size
 
+PARETO_HEAD = ("fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled")
+
 
 def minimum_lines(minimum: Minimum | None) -> list[str]:
     """Return the three minima with their lower bounds; nothing when they were not asked for."""
+    rows = minimum_rows(minimum)
+    return [painted("minimum", "bold"), *columns(rows)] if rows else []
+
+
+def minimum_rows(minimum: Minimum | None) -> list[tuple[str, str, str]]:
+    """Return the kinds of minimum: which, how much, and how near to the least that is."""
     if minimum is None:
         return []
-    rows = [
+    return [
         _minimum("one memory", minimum.one_pool),
         _minimum("fast memory", minimum.fast, "beside ample slow memory, "),
         _minimum("streamed input", minimum.streamed_input),
     ]
-    return [painted("minimum", "bold"), *columns(rows)]
 
 
 def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, str]:
@@ -46,8 +53,13 @@ def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
     """Return the table of plans worth having, smallest fast memory first."""
     if not points:
         return []
-    head = ("fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled")
-    rows = [
+    title = painted("fast memory against slow traffic of one inference", "bold")
+    return [title, *columns([PARETO_HEAD, *pareto_rows(points)], right=frozenset({5, 6}))]
+
+
+def pareto_rows(points: Sequence[ParetoFact]) -> list[tuple[str, ...]]:
+    """Return the plans worth having under `PARETO_HEAD`."""
+    return [
         (
             *(_both(n) for n in (point.fast_bytes, point.traffic_bytes)),
             *(format_size(n) for n in (point.slow_read_bytes, point.slow_written_bytes, point.slow_bytes)),
@@ -56,5 +68,3 @@ def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
         )
         for point in points
     ]
-    title = painted("fast memory against slow traffic of one inference", "bold")
-    return [title, *columns([head, *rows], right=frozenset({5, 6}))]
