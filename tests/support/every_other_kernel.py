@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -145,4 +146,29 @@ def _lstm(net: Net, x: int, dtype: str) -> int:
     return y
 
 
+def raw() -> bytes:
+    """What only ONNX models have: integers without a scale, and convolutions of floats in groups."""
+    from onnx import TensorProto, helper
+
+    from onnx_models import network
+
+    weights = np.random.default_rng(5).normal(size=(6, 2, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], group=3, pads=[1, 1, 1, 1], strides=[2, 1], dilations=[1, 2]),
+        helper.make_node("Mul", ["i", "i"], ["j"]),
+        helper.make_node("Sub", ["j", "k"], ["z"]),
+    ]
+    constants = {"w": weights, "k": np.arange(3)}
+    shapes = {"x": [1, 6, 7, 8], "i": [1, 2, 4, 3]}
+    dtypes = {"i": TensorProto.INT64, "z": TensorProto.INT64}
+    return network(nodes, shapes, ["y", "z"], constants, dtypes=dtypes).SerializeToString()
+
+
 FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent}
+ONNX_FAMILIES = {"raw": raw}
+
+
+def files() -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Return of every family the ending of its files, and what makes one."""
+    found = {family: (".tflite", make) for family, make in FAMILIES.items()}
+    return found | {family: (".onnx", make) for family, make in ONNX_FAMILIES.items()}

@@ -34,6 +34,7 @@ OPTIONS = {
     "TRANSPOSE_CONV": "TransposeConvOptions", "SQUEEZE": "SqueezeOptions", "SPLIT": "SplitOptions",
     "PACK": "PackOptions", "VAR_HANDLE": "VarHandleOptions", "READ_VARIABLE": "ReadVariableOptions",
     "ASSIGN_VARIABLE": "AssignVariableOptions", "CALL_ONCE": "CallOnceOptions", "GATHER": "GatherOptions",
+    "IF": "IfOptions", "WHILE": "WhileOptions",
 }  # fmt: skip
 """The options table of each operator that has one; others can be given with `options=`."""
 

@@ -91,13 +91,14 @@ def test_mutations_of_a_plan_with_streamed_input_and_compressed_weights(driver: 
 
 
 @pytest.mark.parametrize("compressor", ["none", "lz4"])
-@pytest.mark.parametrize("family", ["floats", "integers", "recurrent"])
+@pytest.mark.parametrize("family", ["floats", "integers", "recurrent", "raw"])
 def test_mutations_of_plans_with_every_other_kernel(family: str, compressor: str, driver: Path, tmp_path: Path) -> None:
-    families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
+    others = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy")
     if compressor == "lz4":
         pytest.importorskip("lz4", reason="needs the lz4 package")
-    model = tmp_path / "model.tflite"
-    model.write_bytes(families[family]())
+    ending, make = others.files()[family]
+    model = tmp_path / f"model{ending}"
+    model.write_bytes(make())
     request = CompileRequest(model_path=model, pools=(("fast", 16 << 10), ("slow", 64 << 10)), compressor=compressor)
     opened, ran = mutated(driver, compile_model(request).data, tmp_path, 11, 3000)
     assert 150 < ran <= opened < 2400
@@ -105,10 +106,12 @@ def test_mutations_of_plans_with_every_other_kernel(family: str, compressor: str
 
 def test_the_models_with_every_kernel_deserve_their_name(tmp_path: Path) -> None:
     model_of = pytest.importorskip("every_kernel", reason="needs ai-edge-litert and numpy").model_with_every_kernel
-    families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
-    model = tmp_path / "model.tflite"
+    others = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy")
+    files = [(".tflite", model_of("int8")), (".tflite", model_of("float32"))]
+    files += [(ending, make()) for ending, make in others.files().values()]
     used = set()
-    for data in (model_of("int8"), model_of("float32"), *(make() for make in families.values())):
+    for ending, data in files:
+        model = tmp_path / f"model{ending}"
         model.write_bytes(data)
         request = CompileRequest(model_path=model, pools=(("fast", 4 << 10), ("slow", 64 << 10)))
         view = read_plan(compile_model(request).data)

@@ -140,10 +140,12 @@ def test_verify_compares_with_onnxruntime(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="needs the package onnxruntime")
     path = tmp_path / "model.onnx"
     path.write_bytes(small_cnn("batch").SerializeToString())
-    done = stowplan("verify", str(path), "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["outputs"][0]
-    assert found["oracle"] == "onnxruntime" and found["verdict"] in ("equal", "close")
+    for shape in ((), ("--input-shape", "image:4x3x8x8")):
+        done = stowplan("verify", str(path), "--json", *shape)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)["outputs"][0]
+        assert found["oracle"] == "onnxruntime" and found["verdict"] in ("equal", "close")
+        assert found["elements"] == 5 * 5 * (4 if shape else 1)
 
 
 needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="needs the models in ../shared/models")

@@ -170,7 +170,7 @@ IMAGE = activation((1, 4, 4, 2))
     [
         ("einsum", [MATRIX, MATRIX], {}, "no kernel for einsum"),
         ("add", [MATRIX, activation((2, 4), "float32"), MATRIX], {"activation": "none"}, "float32, int8"),
-        ("add", [activation((2, 4), "uint8")] * 3, {"activation": "none"}, "supported are int8 and float32"),
+        ("add", [activation((2, 4), "uint16")] * 3, {"activation": "none"}, "supported are int8 and float32"),
         ("add", [MATRIX, activation((3, 4)), MATRIX], {"activation": "none"}, "cannot be broadcast"),
         ("add", [MATRIX, MATRIX, MATRIX], {"activation": "tanh"}, "fused activation tanh"),
         ("add", [MATRIX, MATRIX, activation((2, 4), q=quantization(1e-9))], {"activation": "none"}, "too small"),

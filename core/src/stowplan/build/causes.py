@@ -16,7 +16,7 @@ from stowplan.flow.target import FAST, SLOW
 from stowplan.nouns import replace
 
 _NAMED = 5
-SECONDS = 2.0
+SECONDS = 10.0
 """How long a refusal may look for the least memory there is."""
 
 

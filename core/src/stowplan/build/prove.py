@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import struct
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 
 from stowplan.build.rows import Layout
@@ -20,6 +20,8 @@ from stowplan.flow.target import Pool, Target
 from stowplan.plugins.kinds import Backend, Metrics, Port
 
 _POISONS = (0xA5, 0x00, 0x7F)
+MOST_UNITS = 65535
+"""The plan format counts the units of one firing in 16 bits."""
 
 
 class ProofFailed(InternalFault):
@@ -46,14 +48,15 @@ def separate_schedule(graph: Graph) -> Schedule:
         count = buffers[output].rows if layout.is_view(operator) else units.count
         inputs = tuple(numbers[t] if graph.is_activation(t) else NONE for t in operator.inputs)
         nodes.append(Node(operator=index, inputs=inputs, output=output, units=count, by_input=units.by_input))
+    firings = tuple(firing for index, node in enumerate(nodes) for firing in _firings(index, node))
     return Schedule(
         graph_digest=graph.digest,
         target=Target(pools=(Pool(name="fast", size_bytes=None),)),
         scheduler="separate",
         buffers=tuple(buffers),
         nodes=tuple(nodes),
-        firings=tuple(Firing(node=i, first=0, last=node.units) for i, node in enumerate(nodes)),
-        regions=(Region(first=0, last=len(nodes), tiled=False),),
+        firings=firings,
+        regions=(Region(first=0, last=len(firings), tiled=False),),
         interface=tuple((t, numbers[t]) for t in (*graph.inputs, *graph.outputs)),
         pool_bytes=(offset,),
         live_peak_bytes=(offset,),
@@ -84,6 +87,13 @@ def prove(
                     _compare(candidate.outputs, outputs, expected, sample)
                 found.append(metrics)
     return found
+
+
+def _firings(index: int, node: Node) -> Iterator[Firing]:
+    """Yield the firings of a node: one, or as few as the plan format can count."""
+    step = node.units if node.by_input else MOST_UNITS
+    for first in range(0, node.units, max(step, 1)):
+        yield Firing(node=index, first=first, last=min(first + step, node.units))
 
 
 def random_bytes(port: Port, generator: random.Random) -> bytes:

@@ -52,6 +52,24 @@ def read_tensor(path: Path, port: Port) -> bytes:
     return data
 
 
+def read_samples(path: Path, port: Port, most: int) -> list[bytes]:
+    """Return the bytes of up to `most` samples for one input from a file that has one, or several one after another.
+
+    An .npy file of several has them along its first axis. Raises `RuntimeFailure` as `read_tensor` does.
+    """
+    suffix = check_suffix(path, "inputs")
+    try:
+        data = Model.read(path).data
+    except ModelError as err:
+        raise RuntimeFailure(f"input {port.name}: {err}") from err
+    if suffix == ".npy":
+        data = _several_from_npy(data, path, port)
+    size = port.size_bytes
+    if not size or not data or len(data) % size:
+        raise RuntimeFailure(f"{path}: {len(data)} bytes are no whole samples of {size} bytes ({describe(port)})")
+    return [data[start : start + size] for start in range(0, min(len(data), most * size), size)]
+
+
 def to_file(path: Path, port: Port, data: bytes) -> bytes:
     """Return what to write to `path` for a tensor: its bytes, or an .npy file around them."""
     return npy_header(port) + data if path.suffix.lower() == ".npy" else data
@@ -83,15 +101,38 @@ def describe(port: Port) -> str:
 
 
 def _from_npy(data: bytes, path: Path, port: Port) -> bytes:
+    shape, start = _typed(data, path, port)
+    if shape != port.shape:
+        raise _misshapen(path, port, shape)
+    return _whole(data, start, shape, path, port)
+
+
+def _several_from_npy(data: bytes, path: Path, port: Port) -> bytes:
+    shape, start = _typed(data, path, port)
+    one = port.shape[1:] if port.shape[:1] == (1,) else port.shape
+    if shape != port.shape and shape[1:] != one:
+        raise _misshapen(path, port, shape)
+    return _whole(data, start, shape, path, port)
+
+
+def _typed(data: bytes, path: Path, port: Port) -> tuple[tuple[int, ...], int]:
+    """Return the shape of a file whose type is the port's, and where the data starts."""
     dtype, shape, start = _parse_header(data, path)
     if dtype != port.dtype:
         raise RuntimeFailure(
             f"{path}: holds {dtype}, input {port.name} is {port.dtype}{_quantized(port)}; convert it first"
         )
-    if shape != port.shape:
-        raise RuntimeFailure(
-            f"{path}: holds {format_shape(shape)}, input {port.name} is {format_shape(port.shape)}; reshape it first"
-        )
+    return shape, start
+
+
+def _misshapen(path: Path, port: Port, shape: tuple[int, ...]) -> RuntimeFailure:
+    return RuntimeFailure(
+        f"{path}: holds {format_shape(shape)}, input {port.name} is {format_shape(port.shape)}; reshape it first"
+    )
+
+
+def _whole(data: bytes, start: int, shape: tuple[int, ...], path: Path, port: Port) -> bytes:
+    dtype = port.dtype
     if len(data) - start != prod(shape) * SIZE_BYTES[dtype]:
         raise RuntimeFailure(f"{path}: {len(data) - start} bytes of data do not make {format_shape(shape)} {dtype}")
     return data[start:]

@@ -8,7 +8,7 @@ from stowplan.build.facts import Minimum, MinimumFact, ParetoFact
 from stowplan.cli.output import columns, painted
 from stowplan.units import format_size
 
-PARETO_HEAD = ("fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled")
+PARETO_NUMBERS = frozenset({5, 6, 7})
 
 
 def minimum_lines(minimum: Minimum | None) -> list[str]:
@@ -31,7 +31,7 @@ def minimum_rows(minimum: Minimum | None) -> list[tuple[str, str, str]]:
 def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, str]:
     if fact.bytes is None:
         return label, "-", fact.why
-    remark = where + _bound(fact)
+    remark = where + _bound(fact) + arithmetic(fact.recompute, "; ")
     if not fact.proven:
         remark += f"; not run: {fact.why}"
     return label, _both(fact.bytes), remark
@@ -49,22 +49,32 @@ def _both(size_bytes: int) -> str:
     return f"{size_bytes} B" if size_bytes < 1024 else f"{format_size(size_bytes)} ({size_bytes})"
 
 
+def arithmetic(recompute: float, before: str = "") -> str:
+    """Say how much more arithmetic a plan does than the model; nothing when it does no more."""
+    return f"{before}{recompute:.2f} times the arithmetic" if recompute > 1 else ""
+
+
 def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
     """Return the table of plans worth having, smallest fast memory first."""
     if not points:
         return []
     title = painted("fast memory against slow traffic of one inference", "bold")
-    return [title, *columns([PARETO_HEAD, *pareto_rows(points)], right=frozenset({5, 6}))]
+    return [title, *columns(pareto_rows(points), right=PARETO_NUMBERS)]
 
 
-def pareto_rows(points: Sequence[ParetoFact]) -> list[tuple[str, ...]]:
-    """Return the plans worth having under `PARETO_HEAD`."""
-    return [
-        (
+def pareto_rows(points: Sequence[ParetoFact]) -> list[list[str]]:
+    """Return the table's head and its rows; how much is computed again is there where anything is."""
+    head: list[str] = ["fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled"]
+    rows = [
+        [
             *(_both(n) for n in (point.fast_bytes, point.traffic_bytes)),
             *(format_size(n) for n in (point.slow_read_bytes, point.slow_written_bytes, point.slow_bytes)),
             str(point.stages),
             str(point.tiled),
-        )
+        ]
         for point in points
     ]
+    if any(point.recompute > 1 for point in points):
+        head.append("arithmetic")
+        rows = [[*row, f"{point.recompute:.2f} x"] for row, point in zip(rows, points, strict=True)]
+    return [head, *rows]

@@ -14,7 +14,7 @@ from stowplan.build.facts import Facts
 from stowplan.build.map_plot import svg
 from stowplan.build.memory_map import MemoryMap
 from stowplan.build.svg import escaped
-from stowplan.cli.minimum import PARETO_HEAD, minimum_rows, pareto_rows
+from stowplan.cli.minimum import PARETO_NUMBERS, minimum_rows, pareto_rows
 from stowplan.cli.report import (
     STAGE_HEAD,
     count,
@@ -108,7 +108,10 @@ def _memory(facts: Facts) -> str:
 
 def _budgets(facts: Facts) -> str:
     rows = [("minimum, " + what, size, remark) for what, size, remark in minimum_rows(facts.minimum)]
-    pareto = _table(PARETO_HEAD, pareto_rows(facts.pareto), right={5, 6}) if facts.pareto else ""
+    pareto = ""
+    if facts.pareto:
+        head, *points = pareto_rows(facts.pareto)
+        pareto = _table(head, points, right=PARETO_NUMBERS)
     return _table((), [*_own_budget(facts), *trial_rows(facts), *rows], right={1}) + pareto
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_ascii, add_model, input_shapes, time_limit
+from stowplan.cli.options import add_ascii, add_model, input_shapes, recompute, time_limit
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, refusal, verdict
 from stowplan.cli.working import working
@@ -91,6 +91,7 @@ def _check_unused(arguments: argparse.Namespace, file: Model) -> None:
         ("--minimum", arguments.minimum), ("--pareto", arguments.pareto), ("--optimal", arguments.optimal),
         ("--input-shape", arguments.input_shape), ("--stream-input", arguments.stream_input),
         ("--time-limit", arguments.time_limit is not None), ("--scheduler", arguments.scheduler != "stream"),
+        ("--recompute", arguments.recompute != "1.0"),
     )  # fmt: skip
     for option, is_given in given:
         if is_given:
@@ -107,7 +108,7 @@ def _of_model(arguments: argparse.Namespace, pools: dict[str, int], flash_bytes:
         model_path=arguments.model, pools=tuple(pools.items()), flash_bytes=flash_bytes,
         input_shapes=input_shapes(arguments.input_shape), scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input), optimal=arguments.optimal,
-        time_limit_s=time_limit(arguments.time_limit), keep_names=True,
+        time_limit_s=time_limit(arguments.time_limit), keep_names=True, recompute=recompute(arguments.recompute),
     )  # fmt: skip
     questions = Questions(minimum=arguments.minimum or not pools, pareto=arguments.pareto)
     analysis = analyze_model(request, questions)

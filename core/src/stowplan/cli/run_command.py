@@ -11,12 +11,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from stowplan.cli.arrays import check_suffix, describe, labelled, read_tensor, to_file, values
+from stowplan.cli.arrays import describe, labelled, read_tensor, to_file, values
+from stowplan.cli.assigning import assign, require_all
 from stowplan.cli.boards import add_board, board_options, on_board, report_document, used_lines
 from stowplan.cli.options import add_json
 from stowplan.cli.output import check_output, columns, print_json, write_file
 from stowplan.cli.plans import open_plan
-from stowplan.errors import RuntimeFailure, UsageError
+from stowplan.errors import RuntimeFailure
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.planfile.reader import PlanView
 from stowplan.plugins.host import host
@@ -49,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     board = board_options(arguments)
     plan = open_plan(arguments.plan)
     takes, gives = labelled(plan.inputs, "input"), labelled(plan.outputs, "output")
-    inputs = _assign(arguments.input, takes, "input")
-    _require_all(inputs, takes)
-    outputs = _assign(arguments.output, gives, "output")
+    inputs = assign(arguments.input, takes, "input")
+    require_all(inputs, takes)
+    outputs = assign(arguments.output, gives, "output")
     for path in outputs.values():
         check_output(path, [arguments.plan, *inputs.values()])
     data = [read_tensor(inputs[port.name], port) for port in takes]
@@ -92,42 +93,6 @@ def _backend(name: str) -> Backend:
     if not availability.ok:
         raise RuntimeFailure(f"backend {name} does not work on this machine: {availability.why}")
     return backend
-
-
-def _assign(options: Sequence[str], ports: Sequence[Port], role: str) -> dict[str, Path]:
-    """Map port names to files. One port needs no name; with several each file has to say which. Raises `UsageError`."""
-    names = [port.name for port in ports]
-    files: dict[str, Path] = {}
-    for option in options:
-        name, path = _split(option, names, role)
-        if name in files:
-            raise UsageError(f"--{role}: {name} is given twice")
-        check_suffix(path, role)
-        files[name] = path
-    return files
-
-
-def _split(option: str, names: Sequence[str], role: str) -> tuple[str, Path]:
-    # A name may hold "=", and so may a path: a known name decides.
-    for name in sorted(names, key=len, reverse=True):
-        if option.startswith(name + "="):
-            return name, Path(option[len(name) + 1 :])
-    if "=" in option and not Path(option).exists():
-        raise UsageError(f'--{role} {option}: no {role} "{option.partition("=")[0]}"; the plan has {_listed(names)}')
-    if len(names) != 1:
-        raise UsageError(f"--{role} {option}: the plan has {_listed(names)}; say which: --{role} NAME={option}")
-    return names[0], Path(option)
-
-
-def _require_all(files: Mapping[str, Path], ports: Sequence[Port]) -> None:
-    missing = [port for port in ports if port.name not in files]
-    if missing:
-        wanted = ", ".join(f"{port.name} ({describe(port)})" for port in missing)
-        raise UsageError(f"no file for input {wanted}: give --input {missing[0].name}=FILE, .npy or .bin")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 
 def _print(

@@ -195,5 +195,9 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const",
               "bias:const"),
         _kind("join", 60, "`outer` times a chunk of each input, whatever the rows of any", "outer"),
+        _kind("arithmetic_int", 70, "a function of two operands with broadcast, any integer type; results wrap",
+              *_BROADCAST, "function", "dtype"),
+        _kind("conv_2d_groups_f32", 71, "convolution in groups, float32; weights [O,KH,KW,I/groups]",
+              *_WINDOW, *_DILATION, "groups", *_FILTER_F32),
     )
 }  # fmt: skip

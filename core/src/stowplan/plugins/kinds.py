@@ -41,7 +41,11 @@ class Importer(Offer, Protocol):
     paths of those that a model names: they belong to the model's cache key and to its list of inputs.
 
     It may have `oracles()`: pairs of a package's name and a function that opens a model's bytes in that runtime and
-    returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those.
+    returns what runs it (`inputs -> outputs`, as bytes); `stowplan verify` compares plans with those. And it may have
+    `witnesses()`: pairs of a package's name and a function that opens a `Model`, where one run returns the bytes of all
+    tensors by the names they have in the graph; `stowplan verify -v` finds the first operator that differs with those.
+    One whose graphs do not keep the model's tensors as they are also has `exposed(model)`: the model with all of them
+    among its outputs, in the order in which they are made.
     """
 
     @property
@@ -109,6 +113,8 @@ class ScheduleOptions:
     scheduler looks for the least memory rather than for the first schedule that fits, and with `optimal` as well it
     goes on far beyond its usual limits. Those count steps, never seconds: equal inputs give equal schedules. Only
     `time_limit_s` may end a search early, and the schedule is then marked `cut_short`.
+    Up to `recompute` times the arithmetic may be done where that saves memory; streamed inputs may then arrive several
+    times.
     """
 
     weights_reserved_bytes: int = 0
@@ -117,6 +123,7 @@ class ScheduleOptions:
     thorough: bool = False
     optimal: bool = False
     time_limit_s: float | None = None
+    recompute: float = 1.0
 
 
 class Scheduler(Offer, Protocol):

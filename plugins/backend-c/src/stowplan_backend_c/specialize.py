@@ -33,9 +33,9 @@ def specialized(view: PlanView, name: str, choice: str) -> str:
 
 
 def _all(view: PlanView) -> list[int]:
-    """Return the nodes for which it can pay at all: those that compute something and have parameters to know."""
-    idle = {NODE_KINDS["copy"].code, NODE_KINDS["receive"].code}
-    return [i for i, node in enumerate(view.records("nodes")) if node["kind"] not in idle and node["param_count"]]
+    """Return the nodes that have weights: for all others there is next to nothing to know."""
+    weighted = {kind.code for kind in NODE_KINDS.values() if any(param.name == "weights" for param in kind.params)}
+    return [i for i, node in enumerate(view.records("nodes")) if node["kind"] in weighted]
 
 
 def _hot(view: PlanView) -> list[int]:

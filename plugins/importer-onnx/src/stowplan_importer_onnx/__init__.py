@@ -45,6 +45,18 @@ class OnnxImporter:
 
         return ORACLES
 
+    def exposed(self, model: Model) -> Model:
+        """Return the model with what every node makes among its outputs: graphs keep only those in its order."""
+        from stowplan_importer_onnx.witnesses import exposed
+
+        return exposed(model)
+
+    def witnesses(self) -> Sequence[tuple[str, Callable[[Model], Callable[[Sequence[bytes]], Mapping[str, bytes]]]]]:
+        """Return those that show all their values: a package, and what opens a model in it."""
+        from stowplan_importer_onnx.witnesses import WITNESSES
+
+        return WITNESSES
+
     def describe(self, model: Model) -> Description:
         from stowplan_importer_onnx.describe import describe
 

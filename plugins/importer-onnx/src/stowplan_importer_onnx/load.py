@@ -106,31 +106,29 @@ def _graph(name: str, file: FileModel, walk: Walk, outputs: Sequence[Value], bin
     builder = walk.builder
     inputs = [walk.values[declared.name] for declared in entries(file)]
     sources = [value.tensor for value in inputs if value is not None]
-    ends = [
-        _end(builder, value, declared.name, sources)
-        for value, declared in zip(outputs, file.graph.outputs, strict=True)
-    ]
+    made = {output: source(node) for node in file.graph.nodes for output in node.outputs}
+    labels = [made.get(declared.name, f"output {shown(declared.name)}") for declared in file.graph.outputs]
+    ends = [_end(builder, value, label) for value, label in zip(outputs, labels, strict=True)]
     taken: set[int] = set()
     for position, tensor in enumerate(ends):
         if tensor in taken or tensor in sources or builder.tensors[tensor].constant is not None:
-            ends[position] = _copy(builder, tensor, file.graph.outputs[position].name)
+            ends[position] = _copy(builder, tensor, file.graph.outputs[position].name, labels[position])
         taken.add(ends[position])
     for tensor, declared in zip(ends, file.graph.outputs, strict=True):
         builder.tensors[tensor] = replace(builder.tensors[tensor], name=declared.name)
     return _numbered(name, builder, sources, ends, _names(walk), binding.notes)
 
 
-def _end(builder: Builder, value: Value, name: str, sources: Sequence[int]) -> int:
-    builder.source = f"output {shown(name)}"
+def _end(builder: Builder, value: Value, label: str) -> int:
+    """Return the tensor of an output in the model's order; `label` is what messages call its operator."""
+    builder.source = label
     return builder.natural(value)
 
 
-def _copy(builder: Builder, tensor: int, name: str) -> int:
+def _copy(builder: Builder, tensor: int, name: str, label: str) -> int:
     found = builder.tensors[tensor]
     builder.tensors.append(replace(found, name=name, constant=None))
-    builder.operators.append(
-        Operator(kind="copy", inputs=(tensor,), outputs=(len(builder.tensors) - 1,), source=f"output {shown(name)}")
-    )
+    builder.operators.append(Operator(kind="copy", inputs=(tensor,), outputs=(len(builder.tensors) - 1,), source=label))
     return len(builder.tensors) - 1
 
 

@@ -26,9 +26,12 @@ def open_onnxruntime(model: bytes) -> Run:
     def run(inputs: Sequence[bytes]) -> list[bytes]:
         feeds = {}
         for declared, data in zip(session.get_inputs(), inputs, strict=True):
-            shape = [size if isinstance(size, int) else 1 for size in declared.shape]
             array = np.frombuffer(data, _DTYPES[declared.type])
-            feeds[declared.name] = array.reshape(shape) if array.size == int(np.prod(shape)) else array
+            free = [axis for axis, size in enumerate(declared.shape) if not isinstance(size, int)]
+            shape = [1 if axis in free else size for axis, size in enumerate(declared.shape)]
+            if free:  # the first one, a batch mostly, takes what was asked for
+                shape[free[0]] = -1
+            feeds[declared.name] = array.reshape(shape)
         try:
             return [np.ascontiguousarray(array).tobytes() for array in session.run(None, feeds)]
         except Exception as err:

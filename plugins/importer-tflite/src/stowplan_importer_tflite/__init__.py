@@ -36,6 +36,12 @@ class TfliteImporter:
 
         return ORACLES
 
+    def witnesses(self) -> Sequence[tuple[str, Callable[[Model], Callable[[Sequence[bytes]], Mapping[str, bytes]]]]]:
+        """Return those that show all their tensors: a package, and what opens a model in it."""
+        from stowplan_importer_tflite.witnesses import WITNESSES
+
+        return WITNESSES
+
     def describe(self, model: Model) -> Description:
         from stowplan_importer_tflite.describe import describe
 

@@ -104,7 +104,35 @@ def convert(subgraphs: Sequence[FileSubgraph], input_shapes: Mapping[int, tuple[
     for kept in walk.variables.kept.values():
         if kept.after == kept.before:  # never changed: a constant
             walk.known[kept.before] = kept.initial
-    return Converted(conversions, refusals, shapes, walk.known, walk.added, final(walk.variables.kept))
+    kept_states = final(walk.variables.kept)
+    for index in _unread(subgraph, conversions, refusals, {kept.after for kept in kept_states}):
+        conversions[index] = ()
+        del refusals[index]
+    return Converted(conversions, refusals, shapes, walk.known, walk.added, kept_states)
+
+
+def _unread(
+    subgraph: FileSubgraph,
+    conversions: Mapping[int, tuple[Conversion, ...]],
+    refusals: Mapping[int, str],
+    kept: set[int],
+) -> list[int]:
+    """Return the refused operators on which no output depends and that change nothing a run leaves to the next."""
+    wanted, dead = {*subgraph.outputs, *kept}, []
+    for index in reversed(range(len(subgraph.operators))):
+        operator = subgraph.operators[index]
+        if index not in refusals:
+            for step in reversed(conversions[index]):
+                if step.output in wanted:
+                    wanted.update(step.inputs)
+            continue
+        lasting = operator.kind in RESOURCE_KINDS or not operator.outputs
+        lasting |= any(t >= 0 and subgraph.tensors[t].variable for t in (*operator.inputs, *operator.outputs))
+        if lasting or not wanted.isdisjoint(operator.outputs):
+            wanted.update(operator.inputs)
+        else:
+            dead.append(index)
+    return dead
 
 
 def _variable(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:

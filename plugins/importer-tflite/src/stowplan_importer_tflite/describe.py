@@ -11,9 +11,9 @@ from stowplan.flow.model import Model
 from stowplan.plugins.kinds import Description, OperatorFact
 from stowplan_importer_tflite.binding import stated_shape
 from stowplan_importer_tflite.convert import Converted, check_order, convert
-from stowplan_importer_tflite.load import general_reasons, unique_names
+from stowplan_importer_tflite.load import general_reasons, unique_names, whole
 from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
-from stowplan_importer_tflite.prepare import SHIFT, number, prepare
+from stowplan_importer_tflite.prepare import SHIFT, number
 from stowplan_importer_tflite.schema import VERSION
 
 LARGEST_SHOWN = 3
@@ -22,7 +22,7 @@ LARGEST_SHOWN = 3
 def describe(model: Model) -> Description:
     """Return the facts about the first subgraph. Raises `ModelError` when the file does not parse."""
     with reading(model.name):
-        file = prepare(parse(model))
+        file = whole(parse(model))
     main = file.subgraphs[0]
     names = unique_names(main)
     wrong = check_order(main)

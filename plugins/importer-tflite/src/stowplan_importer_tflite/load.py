@@ -12,6 +12,7 @@ from stowplan.flow.model import Model
 from stowplan.nouns import dataclass, field, replace
 from stowplan_importer_tflite.binding import Binding, bind
 from stowplan_importer_tflite.convert import Converted, check_order, convert
+from stowplan_importer_tflite.inlining import inlined
 from stowplan_importer_tflite.lower import LOWERINGS
 from stowplan_importer_tflite.parse import FileModel, FileSubgraph, parse, reading, shown
 from stowplan_importer_tflite.prepare import number, prepare
@@ -27,7 +28,7 @@ SUPPORTED = (
 def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """Return the model's graph; see the Importer protocol for what is raised."""
     with reading(model.name):
-        file = prepare(parse(model))
+        file = whole(parse(model))
     main = file.subgraphs[0]
     wrong = check_order(main)
     if wrong:
@@ -38,6 +39,11 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         converted = convert(file.subgraphs, binding.shapes)
     refuse(model.name, file, converted)
     return _Assembly(main, names, converted).graph(PurePath(model.name).stem, file, binding)
+
+
+def whole(file: FileModel) -> FileModel:
+    """Return a file as lowering expects it, all in its first subgraph."""
+    return prepare(inlined(file))
 
 
 def other_entries(file: FileModel) -> list[str]:

@@ -24,7 +24,7 @@ def open_micro(model: bytes) -> Run:
     outputs = len(parse(Model(path=Path("model"), data=model, digest="")).subgraphs[0].outputs)
     interpreter: Any = None
     for size in ARENA_BYTES:
-        with _refusal("tflite-micro", last=size == ARENA_BYTES[-1]):
+        with refusal("tflite-micro", last=size == ARENA_BYTES[-1]):
             interpreter = runtime.Interpreter.from_bytes(model, arena_size=size)
             break
 
@@ -44,7 +44,7 @@ def open_reference(model: bytes) -> Run:
     import numpy as np
     from ai_edge_litert import interpreter as litert
 
-    with _refusal("ai-edge-litert", last=True):
+    with refusal("ai-edge-litert", last=True):
         interpreter = litert.Interpreter(
             model_content=model, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF, num_threads=1
         )
@@ -61,7 +61,8 @@ def open_reference(model: bytes) -> Run:
 
 
 @contextmanager
-def _refusal(name: str, last: bool) -> Iterator[None]:
+def refusal(name: str, last: bool) -> Iterator[None]:
+    """Turn what a runtime raises into a `RuntimeFailure` if this was the `last` try; else go on."""
     try:
         yield
     except (RuntimeError, ValueError) as err:

@@ -1,33 +1,23 @@
-"""Brings a parsed file into the shape that lowering expects: one subgraph, int8 throughout, weights a byte each.
+"""Brings a parsed file into the shape that lowering expects: int8 throughout, weights a byte each.
 
-Composites and calls are replaced by the operators of the subgraph they name. Legacy uint8 becomes int8 by flipping the
+Legacy uint8 becomes int8 by flipping the
 highest bit, which moves every number and every zero point down by 128 and so leaves each real number as it is; only
 the model's own inputs and outputs stay uint8. Weights of 4 bits are widened to 8. Sparse weights are filled up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import FileModel, FileOperator, FileQuantization, FileSubgraph, FileTensor
 from stowplan_importer_tflite.sparse import filled
 
 SHIFT = "SHIFT_UINT8"
 """Stands for the change between uint8 and int8 at the border of the model; no file has it."""
 FLIP = bytes(byte ^ 0x80 for byte in range(256))
-MAX_OPERATORS = 1 << 16
-MAX_DEPTH = 8
-INLINED = {"STABLEHLO_COMPOSITE": schema.COMPOSITE_SUBGRAPH, "CALL": schema.CALL_SUBGRAPH}
 
 
 def prepare(file: FileModel) -> FileModel:
     """Return the file with its first subgraph prepared; the others stay, for what refers to them by number."""
     main = file.subgraphs[0]
-    for _ in range(MAX_DEPTH):
-        if not any(operator.kind in INLINED for operator in main.operators):
-            break
-        main = _inlined(main, file.subgraphs)
     shifted, renamed = _without_uint8(main._replace(tensors=tuple(_widened(_filled(t)) for t in main.tensors)))
     signatures = tuple(
         s._replace(
@@ -44,43 +34,6 @@ def prepare(file: FileModel) -> FileModel:
 def number(main: FileSubgraph, index: int) -> int:
     """Return an operator's number among those of the file, as messages count them."""
     return index - sum(operator.kind == SHIFT for operator in main.operators[:index])
-
-
-def _inlined(main: FileSubgraph, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph:
-    tensors = list(main.tensors)
-    operators: list[FileOperator] = []
-    for operator in main.operators:
-        inner = _target(operator, subgraphs)
-        if inner is None or len(operators) + len(inner.operators) > MAX_OPERATORS:
-            operators.append(operator)
-            continue
-        numbers = dict(zip((*inner.inputs, *inner.outputs), (*operator.inputs, *operator.outputs), strict=True))
-        for index, tensor in enumerate(inner.tensors):
-            if index not in numbers:
-                numbers[index] = len(tensors)
-                tensors.append(tensor)
-        for part in inner.operators:
-            operators.append(
-                part._replace(
-                    inputs=tuple(numbers.get(t, -1) for t in part.inputs),
-                    outputs=tuple(numbers[t] for t in part.outputs),
-                )
-            )
-    return main._replace(tensors=tuple(tensors), operators=tuple(operators))
-
-
-def _target(operator: FileOperator, subgraphs: Sequence[FileSubgraph]) -> FileSubgraph | None:
-    """Return the subgraph that stands for an operator, if it does so in full: no output that is an input."""
-    number, options = INLINED.get(operator.kind), operator.options or operator.options_2
-    if number is None or options is None:
-        return None
-    index = options.integer(number)
-    if not 0 < index < len(subgraphs):
-        return None
-    inner = subgraphs[index]
-    fits = len(inner.inputs) == len(operator.inputs) and len(inner.outputs) == len(operator.outputs)
-    made = {tensor for part in inner.operators for tensor in part.outputs}
-    return inner if fits and made.issuperset(inner.outputs) and -1 not in operator.inputs else None
 
 
 def _filled(tensor: FileTensor) -> FileTensor:

@@ -15,6 +15,7 @@ from stowplan.planfile.layout import DTYPE_CODES
 FUNCTIONS = (*ARITHMETIC, "add", "mul")
 """In the order of the kernels' enumeration."""
 COMPARED = (*COMPARISONS, *LOGICAL)
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 SUM_BITS = {"int8": 20, "int16": 15}
 """Bits that a difference gains below the point before it is scaled."""
 
@@ -22,6 +23,8 @@ SUM_BITS = {"int8": 20, "int16": 15}
 def arithmetic(site: Site) -> Lowered:
     """Lower `add`, `mul` and everything in `ARITHMETIC`, by the dtype that all three tensors share."""
     kind, dtypes = site.operator.kind, {site.input(0).dtype, site.input(1).dtype, site.output.dtype}
+    if is_raw(site) and dtypes != {"int32"}:
+        return _raw(site)
     if dtypes == {"int8"} and kind in ("maximum", "minimum"):
         return _extreme(site)
     if dtypes == {"int8"} and kind == "sub":
@@ -41,6 +44,20 @@ def arithmetic(site: Site) -> Lowered:
         found = ", ".join(sorted(dtypes))
         raise site.refusal(f"{kind} of {found} is not supported")
     return Lowered(kind="arithmetic_s32", params=params, operands=operands)
+
+
+def is_raw(site: Site) -> bool:
+    """Say whether an operator is on integers of one type without scales."""
+    tensors = (site.input(0), site.input(1), site.output)
+    return tensors[0].dtype in INTEGERS and all(t.dtype == tensors[0].dtype and not t.quantization for t in tensors)
+
+
+def _raw(site: Site) -> Lowered:
+    params, operands = broadcast(site)
+    if site.operator.text("activation") != "none":
+        raise site.refusal("an activation on integers without a scale is not supported")
+    params |= {"function": FUNCTIONS.index(site.operator.kind), "dtype": DTYPE_CODES[site.output.dtype]}
+    return Lowered(kind="arithmetic_int", params=params, operands=operands)
 
 
 def comparison(site: Site) -> Lowered:

@@ -20,8 +20,17 @@ def conv_2d(site: Site) -> Lowered:
     if general(site):
         return conv_2d_int(site, groups)
     if groups > 1:
-        raise site.refusal("grouped convolution is supported in integers only")
+        return _in_groups(site, groups)
     return _lowered(site, "conv_2d", channel_axis=0)
+
+
+def _in_groups(site: Site, groups: int) -> Lowered:
+    if site.dtype(0, 1) != "float32":
+        raise site.refusal(f"{groups} groups of {site.input().dtype} are not supported")
+    params: dict[str, ParamValue] = window(site, site.input(1).shape[1:3])
+    params |= {name: site.operator.integer(name) for name in ("dilation_h", "dilation_w")}
+    params["groups"] = groups
+    return Lowered(kind="conv_2d_groups_f32", params=params | filter_f32(site), operands=(site.operand(),))
 
 
 def depthwise_conv_2d(site: Site) -> Lowered:

@@ -16,7 +16,7 @@ ADD_BITS = 20
 
 
 def add(site: Site) -> Lowered:
-    if site.input(0).dtype in OTHERS:
+    if site.input(0).dtype in OTHERS or arithmetic.is_raw(site):
         return arithmetic.arithmetic(site)
     dtype = site.dtype(0, 1)
     params, operands = broadcast(site)
@@ -34,7 +34,7 @@ def add(site: Site) -> Lowered:
 
 
 def mul(site: Site) -> Lowered:
-    if site.input(0).dtype in OTHERS:
+    if site.input(0).dtype in OTHERS or arithmetic.is_raw(site):
         return arithmetic.arithmetic(site)
     dtype = site.dtype(0, 1)
     params, operands = broadcast(site)

@@ -90,6 +90,12 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_ARITHMETIC_S32
     [STOW_KIND_ARITHMETIC_S32] = {stow_arithmetic_s32_run, stow_arithmetic_s32_check},
 #endif
+#if STOW_WITH_ARITHMETIC_INT
+    [STOW_KIND_ARITHMETIC_INT] = {stow_arithmetic_int_run, stow_arithmetic_int_check},
+#endif
+#if STOW_WITH_CONV_2D_GROUPS_F32
+    [STOW_KIND_CONV_2D_GROUPS_F32] = {stow_conv_2d_groups_f32_run, stow_conv_2d_groups_f32_check},
+#endif
 #if STOW_WITH_COMPARE
     [STOW_KIND_COMPARE] = {stow_compare_run, stow_compare_check},
 #endif

@@ -7,7 +7,7 @@
 
 #define STOW_VERSION_MAJOR 1
 #define STOW_VERSION_MINOR 2
-#define STOW_KNOWN_FLAGS 63
+#define STOW_KNOWN_FLAGS 127
 #define STOW_MAX_STREAMED_INPUTS 32u
 
 /* The first 144 bytes of a plan. */
@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -204,6 +204,7 @@ enum stow_flags {
     STOW_FLAG_COMPRESSED = 8,
     STOW_FLAG_STATE = 16,
     STOW_FLAG_STREAMED = 32,
+    STOW_FLAG_TURNS = 64,
 };
 
 enum stow_sections {
@@ -316,6 +317,8 @@ enum stow_kinds {
     STOW_KIND_LSTM_S8 = 58,
     STOW_KIND_LSTM_F32 = 59,
     STOW_KIND_JOIN = 60,
+    STOW_KIND_ARITHMETIC_INT = 70,
+    STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
 
 /* output bytes are the input's bytes, in order, whatever the rows of either */
@@ -1278,6 +1281,48 @@ enum stow_join_params {
     STOW_JOIN_PARAMS
 };
 
+/* a function of two operands with broadcast, any integer type; results wrap */
+enum stow_arithmetic_int_params {
+    STOW_ARITHMETIC_INT_HEIGHT,
+    STOW_ARITHMETIC_INT_WIDTH,
+    STOW_ARITHMETIC_INT_CHANNELS,
+    STOW_ARITHMETIC_INT_A_IMAGE,
+    STOW_ARITHMETIC_INT_A_ROW,
+    STOW_ARITHMETIC_INT_A_COLUMN,
+    STOW_ARITHMETIC_INT_A_CHANNEL,
+    STOW_ARITHMETIC_INT_B_IMAGE,
+    STOW_ARITHMETIC_INT_B_ROW,
+    STOW_ARITHMETIC_INT_B_COLUMN,
+    STOW_ARITHMETIC_INT_B_CHANNEL,
+    STOW_ARITHMETIC_INT_FUNCTION,
+    STOW_ARITHMETIC_INT_DTYPE,
+    STOW_ARITHMETIC_INT_PARAMS
+};
+
+/* convolution in groups, float32; weights [O,KH,KW,I/groups] */
+enum stow_conv_2d_groups_f32_params {
+    STOW_CONV_2D_GROUPS_F32_IN_H,
+    STOW_CONV_2D_GROUPS_F32_IN_W,
+    STOW_CONV_2D_GROUPS_F32_IN_C,
+    STOW_CONV_2D_GROUPS_F32_OUT_H,
+    STOW_CONV_2D_GROUPS_F32_OUT_W,
+    STOW_CONV_2D_GROUPS_F32_OUT_C,
+    STOW_CONV_2D_GROUPS_F32_KERNEL_H,
+    STOW_CONV_2D_GROUPS_F32_KERNEL_W,
+    STOW_CONV_2D_GROUPS_F32_STRIDE_H,
+    STOW_CONV_2D_GROUPS_F32_STRIDE_W,
+    STOW_CONV_2D_GROUPS_F32_PAD_TOP,
+    STOW_CONV_2D_GROUPS_F32_PAD_LEFT,
+    STOW_CONV_2D_GROUPS_F32_DILATION_H,
+    STOW_CONV_2D_GROUPS_F32_DILATION_W,
+    STOW_CONV_2D_GROUPS_F32_GROUPS,
+    STOW_CONV_2D_GROUPS_F32_ACT_MIN, /* float32 bits */
+    STOW_CONV_2D_GROUPS_F32_ACT_MAX, /* float32 bits */
+    STOW_CONV_2D_GROUPS_F32_WEIGHTS, /* constant */
+    STOW_CONV_2D_GROUPS_F32_BIAS, /* constant */
+    STOW_CONV_2D_GROUPS_F32_PARAMS
+};
+
 /* Define one as 0 to build without that kernel. */
 #ifndef STOW_WITH_COPY
 #define STOW_WITH_COPY 1
@@ -1461,6 +1506,12 @@ enum stow_join_params {
 #endif
 #ifndef STOW_WITH_JOIN
 #define STOW_WITH_JOIN 1
+#endif
+#ifndef STOW_WITH_ARITHMETIC_INT
+#define STOW_WITH_ARITHMETIC_INT 1
+#endif
+#ifndef STOW_WITH_CONV_2D_GROUPS_F32
+#define STOW_WITH_CONV_2D_GROUPS_F32 1
 #endif
 
 #endif

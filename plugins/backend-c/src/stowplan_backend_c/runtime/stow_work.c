@@ -35,6 +35,9 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
         return stow_window_work(plan, node, STOW_CONV_2D_S8_KERNEL_H, stow_work_param(plan, node, STOW_CONV_2D_S8_IN_C));
     case STOW_KIND_CONV_2D_F32:
         return stow_window_work(plan, node, STOW_CONV_2D_F32_KERNEL_H, stow_work_param(plan, node, STOW_CONV_2D_F32_IN_C));
+    case STOW_KIND_CONV_2D_GROUPS_F32:
+        return stow_window_work(plan, node, STOW_CONV_2D_GROUPS_F32_KERNEL_H,
+                                stow_work_param(plan, node, STOW_CONV_2D_GROUPS_F32_IN_C));
     case STOW_KIND_DEPTHWISE_CONV_2D_S8: return stow_window_work(plan, node, STOW_DEPTHWISE_CONV_2D_S8_KERNEL_H, 1);
     case STOW_KIND_DEPTHWISE_CONV_2D_F32: return stow_window_work(plan, node, STOW_DEPTHWISE_CONV_2D_F32_KERNEL_H, 1);
     case STOW_KIND_AVERAGE_POOL_2D_S8: return stow_window_work(plan, node, STOW_AVERAGE_POOL_2D_S8_KERNEL_H, 1);

@@ -154,34 +154,12 @@ def _image(
         attributes["multiplier"] = found.weights.shape[0] // depth
         inputs = (tensor, w, _bias(builder, found))
         return builder.step("depthwise_conv_2d", inputs, shape, dtype, attributes, q)
-    if found.groups > 1 and dtype == "float32":
-        return _in_groups(builder, tensor, found, windows, activation, shape)
     w = builder.constant(weights.transpose(0, 2, 3, 1), found.quantization).tensor
     return builder.step("conv_2d", (tensor, w, _bias(builder, found)), shape, dtype, attributes, q)
 
 
 def _bias(builder: Builder, found: Filter) -> int:
     return ABSENT if found.bias is None else builder.constant(found.bias).tensor
-
-
-def _in_groups(
-    builder: Builder, tensor: int, found: Filter, windows: tuple[Span, Span], activation: str,
-    shape: tuple[int, int, int, int],
-) -> int:  # fmt: skip
-    """Return a convolution of floats in groups: each on its slice of the channels, then side by side."""
-    if found.groups > MAX_GROUPS:
-        raise Refusal(f"{found.groups} groups; up to {MAX_GROUPS}, or one for each channel, would be supported")
-    n, h, w, c = builder.tensors[tensor].shape
-    depth = c // found.groups
-    outputs = shape[3] // found.groups
-    parts = []
-    for group in range(found.groups):
-        part = builder.step(
-            "rearrange", (tensor,), (n, h, w, depth), "float32",
-            {"sizes": (n, h, w, depth), "strides": (h * w * c, w * c, c, 1), "offset": group * depth},
-        )  # fmt: skip
-        parts.append(_image(builder, part, found.part(group), windows, activation, None, (*shape[:3], outputs)))
-    return builder.step("concatenation", parts, shape, "float32", {"axis": 3})
 
 
 def _three(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import functions, movement, rearranging, recurrent, sampling, shapes
+from stowplan_importer_tflite.lower import control, functions, movement, rearranging, recurrent, sampling, shapes
 from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
 from stowplan_importer_tflite.lower.elementwise import (
     add,
@@ -120,6 +120,8 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "BATCH_MATMUL": functions.batch_matmul,
     "SVDF": recurrent.svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
+    "IF": control.branch,
+    "WHILE": control.loop,
     SHIFT: shift,
 }
-MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK"})
+MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK", "IF", "WHILE"})
