@@ -46,11 +46,12 @@ class Browser:
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 return dict(answer["result"])
 
-    def open(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+    def open(self, page: Path | str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file or an address and wait until all of it is there."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=page.resolve().as_uri() if isinstance(page, Path) else page)
         while self.value("document.readyState") != "complete" or self.value("location.href") == "about:blank":
             pass
 
