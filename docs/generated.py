@@ -48,7 +48,7 @@ def commands() -> Iterator[str]:
     from stowplan.cli.entry import COMMANDS
     from stowplan.cli.options import Parser
 
-    os.environ["COLUMNS"] = "100"
+    os.environ["COLUMNS"] = "76"
     yield "# Commands\n\nEach takes `--help`. Exit codes are 0 done, 1 refused, 2 usage, 3 an internal fault.\n"
     yield "Sizes are numbers with K, M or G (powers of 1024), such as `32K` or `1.5M`.\n"
     for name, (module, summary) in COMMANDS.items():
@@ -112,35 +112,47 @@ def operators() -> Iterator[str]:
     for title, package in (("TFLite", "stowplan_importer_tflite"), ("ONNX", "stowplan_importer_onnx")):
         names = sorted(import_module(f"{package}.lower").LOWERINGS)
         yield f"## {title}\n\n{len(names)} operators convert: {', '.join(f'`{name}`' for name in names)}.\n\n"
-    yield "## Kernels by data type\n\nOf the C backend, which runs plans here and in firmware; others are refused. "
-    yield "LiteRT (`accelerate`) runs a TFLite model by itself and takes whatever LiteRT takes.\n\n"
-    yield from _table(("Kernel", "int8", "int16", "int32", "float32", "Meaning"), _kernel_rows())
+    yield "## Backends\n\nPlans run with the C kernels, here and in firmware. LiteRT takes TFLite models as they are "
+    yield "and decides by itself what it takes: `stowplan accelerate` shows that, operator by operator.\n"
+    yield from _table(("Backend", "Takes", "What it is"), _backend_rows())
+    yield "\n## C kernels by data type\n\nAn operator whose type has no kernel is refused by name. What each computes "
+    yield "is in [plan files](plan-format.md#nodes).\n"
+    own, others = _kernels()
+    yield from _table(("", *_TYPES.values()), own)
+    yield "\nThese convert, move bytes, or have the type as a parameter:\n"
+    yield from _table(("Kernel", "Meaning"), others)
     yield "\n## Canonical operators\n\n"
     rows = ((f"`{k.name}`", f"`{k.inputs}`", f"`{k.output}`", k.formula) for k in KINDS.values() if k.name in LOWERINGS)
     yield from _table(("Operator", "Inputs", "Output", "Meaning"), rows)
 
 
 _TYPES = {"s8": "int8", "s16": "int16", "s32": "int32", "f32": "float32"}
+_INTEGERS = ("int8", "int16", "int32")
 
 
-def _kernel_rows() -> Iterator[tuple[str, ...]]:
-    """Yield kernels without their suffix, with the types that have one; those without a suffix take any type."""
+def _backend_rows() -> Iterator[tuple[str, ...]]:
+    from stowplan.plugins.host import host
+
+    for name, backend in host().backends().items():
+        yield f"`{name}`", "models" if hasattr(backend, "load_model") else "plans", backend.summary
+
+
+def _kernels() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return rows of the kernels for each type, by the operator in their names, and rows of all others."""
     from stowplan.planfile.kinds import NODE_KINDS
 
-    types: dict[str, set[str]] = {}
-    meanings: dict[str, str] = {}
+    found: dict[str, dict[str, list[str]]] = {}
+    others: list[tuple[str, ...]] = []
     for kind in NODE_KINDS.values():
         name, _, suffix = kind.name.rpartition("_")
-        if suffix == "int":
-            own = {"int8", "int16"}
-        elif suffix in _TYPES:
-            own = {_TYPES[suffix]}
-        else:
-            name, own = kind.name, set(_TYPES.values())
-        types.setdefault(name, set()).update(own)
-        meanings.setdefault(name, kind.meaning)
-    for name, own in types.items():
-        yield (f"`{name}`", *("yes" if dtype in own else "" for dtype in _TYPES.values()), meanings[name])
+        if suffix not in (*_TYPES, "int") or name.endswith(tuple(_TYPES)):  # a conversion ends in two types
+            others.append((f"`{kind.name}`", kind.meaning))
+            continue
+        integers = [word for word in _INTEGERS if re.search(rf"\b{word}\b", kind.meaning)] or _INTEGERS
+        for dtype in [_TYPES[suffix]] if suffix in _TYPES else integers:
+            found.setdefault(name, {}).setdefault(dtype, []).append(f"`{kind.name}`")
+    rows = [(f"`{name}`", *(", ".join(own.get(t, ())) for t in _TYPES.values())) for name, own in found.items()]
+    return rows, others
 
 
 def plan_format() -> Iterator[str]:
@@ -174,14 +186,14 @@ def hooks() -> Iterator[str]:
     found = [(name, item) for name, item in vars(module).items() if name.startswith("stowplan_")]
     rows = ((f"`{name}{inspect.signature(item)}`", inspect.getdoc(item) or "") for name, item in found)
     yield from _table(("Hook", "What it does"), rows)
-    yield "\n## Kinds and their records\n\n::: stowplan.plugins.kinds\n    options: {show_root_heading: false}\n"
+    yield "\n## Kinds and their records\n\n::: stowplan.plugins.kinds\n"
 
 
 def python() -> Iterator[str]:
     yield "# Python\n\nSizes are integers in bytes; ranges are half-open; shapes are NHWC. Every error is a "
     yield "`StowplanError` with one readable line.\n"
     for module in MODULES:
-        yield f"\n## {module}\n\n::: {module}\n    options: {{show_root_heading: false}}\n"
+        yield f"\n## {module}\n\n::: {module}\n"
 
 
 PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
@@ -204,7 +216,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
+    yield f"\n| {' | '.join(head)} |\n|{' --- |' * len(head)}\n"
     for row in rows:
         yield f"| {' | '.join(map(_cell, row))} |\n"
 

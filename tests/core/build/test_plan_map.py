@@ -12,10 +12,16 @@ from stowplan.build.costs import node_costs
 from stowplan.build.map_text import text_lines
 from stowplan.build.memory_map import MapBox, MemoryMap, PoolMap, memory_map
 from stowplan.build.plan_map import plan_map
-from stowplan.errors import DoesNotFit
+from stowplan.build.plan_report import facts_of_plan
+from stowplan.cli.page import page
+from stowplan.errors import DoesNotFit, PlanError
 from stowplan.flow.plan import Plan
-from stowplan.planfile.reader import read_plan
-from stowplan.planfile.writer import write_plan
+from stowplan.planfile.layout import HEADER
+from stowplan.planfile.reader import following, read_plan
+from stowplan.planfile.writer import digest_of, write_plan
+
+DIGEST = HEADER.offset_of("digest")
+SOUND = write_plan(fit(random_graph(3), None))
 
 
 def cells(memory: MemoryMap) -> dict[tuple[str, int, int], list[int]]:
@@ -97,3 +103,22 @@ def test_a_cell_of_letters_is_empty_just_where_nothing_lies(memory: MemoryMap, w
                 for box in pool.boxes
             )
             assert (letter != ".") == touched
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_plan_that_lies_is_refused_or_drawn_and_never_a_fault(data: st.DataObject) -> None:
+    """Its digest is right, so nothing but the tables themselves can say that they are wrong."""
+    plan = bytearray(SOUND)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(144, len(plan) - 1))
+        plan[at] = data.draw(st.integers(0, 255))
+    plan[DIGEST : DIGEST + 32] = digest_of(bytes(plan))
+    try:
+        with following("plan"):
+            view = read_plan(bytes(plan))
+            memory = plan_map(view)
+            facts = facts_of_plan("plan", view, memory, {}, None)
+            assert page(facts, memory, node_costs(view)).endswith("</html>\n")
+    except PlanError as err:
+        assert str(err).count("\n") == 0

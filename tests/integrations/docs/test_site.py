@@ -58,6 +58,8 @@ def test_every_page_opens_without_complaint_and_asks_nobody_else(site: Path, add
         for page in pages:
             chromium.open(address + page)
             assert chromium.value("document.querySelector('h1').textContent")
+            text = chromium.value("document.querySelector('article').innerText")
+            assert "| ---" not in text, f"{page}: a table that is none"
         assert chromium.complaints == []
         assert [url for url in chromium.asked if not url.startswith((address, "data:", "blob:"))] == []
 

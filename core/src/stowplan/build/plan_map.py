@@ -14,18 +14,18 @@ from stowplan.flow.target import FAST, SLOW
 from stowplan.nouns import dataclass, replace
 from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
-from stowplan.planfile.reader import PlanView
+from stowplan.planfile.reader import PlanView, following
 
 _RECEIVE = NODE_KINDS["receive"].code
+MOST_ROWS = 1_000_000
+"""How many rows may be written in a run. The largest models have some ten thousand; a damaged plan may say anything."""
 _POOLS = {FAST: "fast", SLOW: "slow"}
 
 
 def plan_map(plan: PlanView, budgets: Mapping[str, int] | None = None) -> MemoryMap:
     """Return the map of a plan, with `budgets` (bytes by pool) beside it. Raises `PlanError` for a damaged plan."""
-    try:
+    with following(plan.name):
         return _Reading(plan).map(budgets or {})
-    except (IndexError, KeyError, ZeroDivisionError) as err:
-        raise PlanError(f"{plan.name}: the plan is damaged: its tables lead nowhere; compile it again") from err
 
 
 @dataclass
@@ -50,6 +50,7 @@ class _Reading:
         self.last_use = [0] * len(self.buffers)
         self.held: dict[int, list[_Held]] = {pool: [] for pool in _POOLS}
         self.boxes: dict[int, list[MapBox]] = {pool: [] for pool in _POOLS}
+        self.drawn_rows = 0
         self.writers = ["the application"] * len(self.buffers)
 
     def map(self, budgets: Mapping[str, int]) -> MemoryMap:
@@ -114,6 +115,9 @@ class _Reading:
         pool = record["pool"]
         if pool not in self.held or not record["row_bytes"]:
             return
+        self.drawn_rows += len(rows)
+        if self.drawn_rows > MOST_ROWS:
+            raise PlanError(f"{self.plan.name}: the plan writes more rows than a map can show ({MOST_ROWS:,})")
         new = [self._segment(buffer, row, step) for row in rows]
         kept, gone = [], []
         lowest, highest = min((s.start for s in new), default=0), max((s.end for s in new), default=0)

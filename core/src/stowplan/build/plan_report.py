@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stowplan.build.costs import constants_of
 from stowplan.build.facts import Facts, PortFact, StageFact
@@ -34,7 +34,7 @@ def facts_of_plan(file: str, plan: PlanView, memory: MemoryMap, pools: Mapping[s
         compressor="unknown" if plan.flags & layout.FLAG_COMPRESSED else "none",
         xip=bool(plan.flags & layout.FLAG_XIP),
         proof="run and compared when it was compiled" if plan.flags & layout.FLAG_PROVEN else "not proven",
-        stage_table=tuple(_stage(plan, memory, index) for index in range(len(stages))),
+        stage_table=tuple(map(_Stages(plan, memory).fact, range(len(stages)))),
     )  # fmt: skip
 
 
@@ -56,43 +56,45 @@ def _port(port: Port) -> PortFact:
     )  # fmt: skip
 
 
-def _stage(plan: PlanView, memory: MemoryMap, index: int) -> StageFact:
-    stage, nodes, buffers = plan.records("stages")[index], plan.records("nodes"), plan.records("buffers")
-    first, last = memory.stages[index]
-    numbers = list(dict.fromkeys(firing["node"] for firing in plan.records("firings")[first:last]))
-    own = [nodes[number] for number in numbers]
-    constants, params = plan.records("constants"), plan.words("params")
-    used = {
-        constant
-        for node in own
-        for constant in constants_of(
-            plan.node_kind(node["kind"]), params[node["first_param"] : node["first_param"] + node["param_count"]]
+class _Stages:
+    """Reads a plan's tables once, and says of each stage what it runs and needs."""
+
+    def __init__(self, plan: PlanView, memory: MemoryMap) -> None:
+        self.plan, self.memory = plan, memory
+        self.stages, self.nodes, self.buffers = (plan.records(table) for table in ("stages", "nodes", "buffers"))
+        self.firings, self.constants = plan.records("firings"), plan.records("constants")
+        self.params, self.operands = plan.words("params"), plan.words("operands")
+
+    def fact(self, index: int) -> StageFact:
+        first, last = self.memory.stages[index]
+        own = [self.nodes[number] for number in dict.fromkeys(f["node"] for f in self.firings[first:last])]
+        boxes = [box for box in self.memory.fast.boxes if box.first < last and box.last > first]
+        highest = max(boxes, key=lambda box: box.end_bytes, default=None)
+        return StageFact(
+            index=index,
+            operators=tuple(node["operator"] for node in own if node["operator"] != layout.NOTHING_16),
+            kinds=tuple(self.plan.node_kind(node["kind"]) for node in own),
+            tiled=bool(self.stages[index]["flags"] & layout.STAGE_TILED),
+            firings=last - first,
+            peak_bytes=highest.end_bytes if highest else 0,
+            bound_by=highest.name if highest else "",
+            reload_bytes=sum(self._copied(node, SLOW, FAST) for node in own),
+            spill_bytes=sum(self._copied(node, FAST, SLOW) for node in own),
+            weight_bytes=self._weights(own),
+            live_peak_bytes=self.memory.fast.peak(first, last).size_bytes,
         )
-        if 0 <= constant < len(constants)
-    }
-    boxes = [box for box in memory.fast.boxes if box.first < last and box.last > first]
-    highest = max(boxes, key=lambda box: box.end_bytes, default=None)
-    return StageFact(
-        index=index,
-        operators=tuple(node["operator"] for node in own if node["operator"] != layout.NOTHING_16),
-        kinds=tuple(plan.node_kind(node["kind"]) for node in own),
-        tiled=bool(stage["flags"] & layout.STAGE_TILED),
-        firings=last - first,
-        peak_bytes=highest.end_bytes if highest else 0,
-        bound_by=highest.name if highest else "",
-        reload_bytes=sum(_copied(plan, node, buffers, SLOW, FAST) for node in own),
-        spill_bytes=sum(_copied(plan, node, buffers, FAST, SLOW) for node in own),
-        weight_bytes=sum(constants[c]["size_bytes"] for c in used),
-        live_peak_bytes=memory.fast.peak(first, last).size_bytes,
-    )
 
+    def _weights(self, nodes: Sequence[Mapping[str, int]]) -> int:
+        used: set[int] = set()
+        for node in nodes:
+            words = self.params[node["first_param"] : node["first_param"] + node["param_count"]]
+            used.update(constants_of(self.plan.node_kind(node["kind"]), words))
+        return sum(self.constants[c]["size_bytes"] for c in used if 0 <= c < len(self.constants))
 
-def _copied(
-    plan: PlanView, node: Mapping[str, int], buffers: list[dict[str, int]], source: int, destination: int
-) -> int:
-    if node["operator"] != layout.NOTHING_16 or not node["input_count"]:
-        return 0
-    start, end = buffers[plan.words("operands")[node["first_input"]]], buffers[node["output"]]
-    if (start["pool"], end["pool"]) != (source, destination):
-        return 0
-    return end["rows"] * end["row_bytes"]
+    def _copied(self, node: Mapping[str, int], source: int, destination: int) -> int:
+        if node["operator"] != layout.NOTHING_16 or not node["input_count"]:
+            return 0
+        start, end = self.buffers[self.operands[node["first_input"]]], self.buffers[node["output"]]
+        if (start["pool"], end["pool"]) != (source, destination):
+            return 0
+        return end["rows"] * end["row_bytes"]

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             subject = _of_plan(arguments, file, pools, flash_bytes)
         else:
             subject = _of_model(arguments, pools, flash_bytes)
-        costs = _costs(subject.data, arguments.runs)
+        costs = _costs(subject.data, arguments.runs, file.name)
     from stowplan.cli.page import page
 
     write_file(output, page(subject.facts, subject.memory, costs, subject.note).encode())
@@ -76,13 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _of_plan(arguments: argparse.Namespace, file: Model, pools: dict[str, int], flash_bytes: int | None) -> Subject:
     from stowplan.build.plan_map import plan_map
     from stowplan.build.plan_report import facts_of_plan
-    from stowplan.planfile.reader import read_plan
+    from stowplan.planfile.reader import following, read_plan
 
     _check_unused(arguments, file)
     plan = read_plan(file.data, file.name)
-    memory = plan_map(plan, pools)
     note = "Read from a plan file: rows are shown for as long as their bytes lie there and may still be read."
-    return Subject(facts_of_plan(file.name, plan, memory, pools, flash_bytes), memory, file.data, note)
+    with following(file.name):
+        memory = plan_map(plan, pools)
+        return Subject(facts_of_plan(file.name, plan, memory, pools, flash_bytes), memory, file.data, note)
 
 
 def _check_unused(arguments: argparse.Namespace, file: Model) -> None:
@@ -121,14 +122,15 @@ def _of_model(arguments: argparse.Namespace, pools: dict[str, int], flash_bytes:
     return Subject(facts, memory_map(plan.graph, plan.schedule), write_plan(replace(plan, keep_names=True)), note)
 
 
-def _costs(data: bytes, runs: int) -> Sequence[NodeCost]:
+def _costs(data: bytes, runs: int, name: str) -> Sequence[NodeCost]:
     """Return what each node costs; its time too when it is to be measured."""
     if not data:
         return ()
     from stowplan.build.costs import node_costs
-    from stowplan.planfile.reader import read_plan
+    from stowplan.planfile.reader import following, read_plan
 
-    costs = node_costs(read_plan(data))
+    with following(name):
+        costs = node_costs(read_plan(data))
     if not runs:
         return costs
     from stowplan.cli.profile_command import record
