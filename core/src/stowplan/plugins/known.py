@@ -5,6 +5,7 @@ from __future__ import annotations
 BUNDLED = frozenset(
     {
         "backend-c",
+        "backend-ethosu",
         "backend-litert",
         "compressor-lz4",
         "importer-onnx",
