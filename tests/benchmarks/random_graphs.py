@@ -1,4 +1,6 @@
-"""A thousand random networks at eight budgets, with and without slow memory: every plan is checked and proven.
+"""A thousand random networks at eight budgets: every plan is checked and proven.
+
+With one memory, with slow memory as well (whole rows and tiles), and with streamed input and arithmetic done twice.
 
 The kinds are those that other planners get wrong: windows of every stride, dilation, group and padding, strides larger
 than the kernel, branches of unequal depth, gated bypasses, transposed convolutions, concatenations. Prints how many
@@ -23,7 +25,7 @@ from stowplan.errors import StowplanError
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    count, start = (40 if options.quick else 1000), time.perf_counter()
+    count, start = (12 if options.quick else 1000), time.perf_counter()
     proven = refused = 0
     for seed in range(count):
         dtype = "float32" if seed % 5 == 4 else "int8"

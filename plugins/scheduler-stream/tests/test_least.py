@@ -11,7 +11,7 @@ from graphs import GraphBuilder, random_graph
 from stowplan.build.verify import verify
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
-from stowplan.flow.schedule import Schedule
+from stowplan.flow.schedule import Schedule, slow_traffic
 from stowplan.flow.target import FAST, Pool, Target
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import ScheduleOptions
@@ -152,5 +152,5 @@ def test_slow_traffic_never_rises_with_the_budget(seed: int) -> None:
     for budget in range(low, whole + 64, max(1, (whole + 64 - low) // 12)):
         pools = (Pool(name="fast", size_bytes=budget), Pool(name="slow", size_bytes=None))
         schedule = StreamScheduler().schedule(graph, Target(pools=pools), ScheduleOptions())
-        moved.append(sum(schedule.buffers[n.output].size_bytes for n in schedule.nodes if n.operator is None))
+        moved.append(sum(sum(slow_traffic(schedule, node)) for node in schedule.nodes))
     assert moved == sorted(moved, reverse=True)

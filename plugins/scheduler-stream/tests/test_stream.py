@@ -63,12 +63,12 @@ def test_with_slow_memory_the_input_is_reloaded_row_by_row() -> None:
     assert len(schedule.regions) == 1
 
 
-def test_a_budget_below_one_row_names_the_operator_and_the_bytes() -> None:
+def test_a_budget_below_one_tile_names_the_operator_and_the_bytes() -> None:
     with pytest.raises(DoesNotFit) as refusal:
-        fit(small_cnn(), 40, 10**6)
+        fit(small_cnn(), 12, 10**6)
     assert "stage" in str(refusal.value)
     assert "CONV_2D" in str(refusal.value)
-    assert refusal.value.budget_bytes == 40
+    assert refusal.value.budget_bytes == 12
 
 
 def test_too_little_slow_memory_is_said_with_both_numbers() -> None:

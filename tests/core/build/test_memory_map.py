@@ -14,7 +14,7 @@ from graphs import GraphBuilder, random_graph, small_cnn
 from stowplan.build.map_plot import svg
 from stowplan.build.memory_map import MemoryMap, memory_map
 from stowplan.build.prove import separate_schedule
-from stowplan.build.verify import Checker, verify
+from stowplan.build.verify import Checker, checked_tiling, verify
 from stowplan.errors import DoesNotFit
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Firing, Schedule
@@ -42,6 +42,11 @@ def by_rows(graph: Graph) -> Schedule:
     found = replace(whole, firings=firings, regions=(replace(whole.regions[0], last=len(firings), tiled=True),))
     verify(graph, found)
     return found
+
+
+def tiled(graph: Graph, schedule: Schedule) -> Graph:
+    """The graph whose tensors and operators a schedule names."""
+    return checked_tiling(graph, schedule.tiles).graph if schedule.tiles else graph
 
 
 def lives(memory: MemoryMap, tensor: int) -> list[tuple[int, int, int, int]]:
@@ -93,7 +98,8 @@ def test_boxes_name_what_writes_them() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_peaks_of_stages_are_the_largest_sums_of_their_firings(seed: int) -> None:
     graph = random_graph(seed)
-    memory = memory_map(graph, tight(graph, slow=True))
+    schedule = tight(graph, slow=True)
+    memory = memory_map(tiled(graph, schedule), schedule)
     for pool in memory.pools:
         sums = [sum(b.size_bytes for b in pool.boxes if b.first <= step < b.last) for step in range(memory.steps)]
         assert [p.size_bytes for p in pool.peaks(memory.stages)] == [max(sums[a:b]) for a, b in memory.stages]
@@ -120,6 +126,7 @@ class Witness(Checker):
 def test_lives_are_what_the_checker_sees_read_and_written(seed: int, slow: bool) -> None:
     graph = random_graph(seed)
     schedule = tight(graph, slow)
+    graph = tiled(graph, schedule)
     witness = Witness(graph, schedule)
     witness.check()
     inputs = {index for _, index in schedule.interface[: len(graph.inputs)]}
@@ -156,7 +163,7 @@ def test_no_more_is_alive_than_the_scheduler_counted(seed: int, scheduler) -> No
 def test_in_the_svg_every_box_lies_inside_its_pool_and_none_overlaps_another_alive(seed: int, slow: bool) -> None:
     graph = random_graph(seed)
     schedule = tight(graph, slow)
-    memory = memory_map(graph, schedule)
+    memory = memory_map(tiled(graph, schedule), schedule)
     panels = drawn(svg(memory))
     assert len(panels) == sum(bool(pool.boxes) for pool in memory.pools)
     for (name, boxes), pool in zip(panels.items(), (p for p in memory.pools if p.boxes), strict=True):

@@ -50,12 +50,13 @@ def schedule_document(schedule: Schedule) -> dict[str, Any]:
         "reserved": schedule.weights_reserved_bytes,
         "lower_bound_bytes": schedule.lower_bound_bytes,
         "certificate": schedule.certificate,
+        "tiles": [[t.operator, t.columns, t.channels, t.section, t.turn] for t in schedule.tiles],
     }
 
 
 def schedule_of(document: Mapping[str, Any], target: Target) -> Schedule:
     """Return a schedule from its plain form; the checker judges it like a new one."""
-    from stowplan.flow.schedule import Buffer, Firing, Node, Region, Schedule
+    from stowplan.flow.schedule import Buffer, Firing, Node, Region, Schedule, Tile
 
     return Schedule(
         graph_digest=document["graph"],
@@ -77,7 +78,15 @@ def schedule_of(document: Mapping[str, Any], target: Target) -> Schedule:
         weights_reserved_bytes=document["reserved"],
         lower_bound_bytes=document["lower_bound_bytes"],
         certificate=document["certificate"],
+        tiles=tuple(
+            Tile(operator=operator, columns=_range(columns), channels=_range(channels), section=section, turn=turn)
+            for operator, columns, channels, section, turn in document["tiles"]
+        ),
     )
+
+
+def _range(pair: list[int] | None) -> tuple[int, int] | None:
+    return None if pair is None else (pair[0], pair[1])
 
 
 def runs_document(runs: tuple[Metrics, ...]) -> list[list[int | None]]:

@@ -9,7 +9,7 @@ from stowplan.nouns import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class PortFact:
-    """A model input or output as the report lists it; a streamed input with how its rows come."""
+    """A model input or output as the report lists it; a streamed input with how its rows come, and how often."""
 
     name: str
     shape: tuple[int, ...]
@@ -17,6 +17,7 @@ class PortFact:
     streamed: bool = False
     rows: int = 0
     row_bytes: int = 0
+    turns: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class MinimumFact:
     """The smallest memory of one kind: that of a plan which the checker passed and which ran, unless `why` says no.
 
     `lower_bound_bytes` is what no plan of the class named in `certificate` can go below, None where nothing is known;
-    `recompute` how often each row is computed; `proven` says that the plan ran and gave equal bytes.
+    `recompute` how many times the model's arithmetic it does; `proven` says that the plan ran and gave equal bytes.
     """
 
     bytes: int | None
@@ -98,7 +99,10 @@ class Minimum:
 
 @dataclass(frozen=True, kw_only=True)
 class ParetoFact:
-    """A proven plan that nothing with as little fast memory beats in slow traffic (bytes per inference)."""
+    """A proven plan that nothing with as little fast memory beats in slow traffic (bytes per inference).
+
+    `recompute` is how many times the model's arithmetic it does; no plan in the list beats it in all three.
+    """
 
     fast_bytes: int
     slow_bytes: int
@@ -106,6 +110,7 @@ class ParetoFact:
     slow_written_bytes: int
     stages: int
     tiled: int
+    recompute: float = 1.0
 
     @property
     def traffic_bytes(self) -> int:
@@ -129,9 +134,9 @@ class Facts:
     `fits` is the verdict; `cause` says why not. `tflite_micro_bytes` is the arena of TFLite Micro's planner,
     `unscheduled_bytes` the live peak of whole tensors in file order. `certificate` says what was proven, and
     `lower_bound_bytes` below which no schedule of that class gets by, where it was looked for.
-    `traffic` is (read, written) slow memory per inference, measured in a run. `compressed` maps a compressor to the
-    plan size it would give. `shrink` says what stands in the way of a budget, `minimum` and `pareto` are there when
-    they were asked for.
+    `traffic` is (read, written) slow memory per inference, measured in a run; `recompute` how many times the
+    model's arithmetic the plan does. `compressed` maps a compressor to the plan size it would give.
+    `shrink` says what stands in the way of a budget, `minimum` and `pareto` are there when they were asked for.
     """
 
     file: str
@@ -165,6 +170,7 @@ class Facts:
     xip: bool = False
     proof: str = ""
     traffic: tuple[int, int] | None = None
+    recompute: float = 1.0
     compressed: Mapping[str, int] = field(default_factory=dict)
     trials: tuple[TrialFact, ...] = ()
     stage_table: tuple[StageFact, ...] = ()

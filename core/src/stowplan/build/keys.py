@@ -84,7 +84,11 @@ def _schedule(request: CompileRequest, identities: Identities) -> dict[str, Any]
         "scheduler": request.scheduler,
         "version": versions[0] if versions else "",
         # Not the time limit: a plan that it cut short is never stored, and any other is what no limit would give.
-        "options": {"stream_inputs": sorted(request.stream_inputs), "optimal": request.optimal},
+        "options": {
+            "optimal": request.optimal,
+            "recompute": request.recompute,
+            "stream_inputs": sorted(request.stream_inputs),
+        },
     }
 
 

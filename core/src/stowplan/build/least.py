@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stowplan.build.passes import planes
 from stowplan.build.pipeline import POOL_NAMES, Session
 from stowplan.build.planning import Lowering, PlanOptions, plan_uncompressed
+from stowplan.build.work import recompute_factor
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import Pool, Target
 from stowplan.nouns import dataclass
@@ -28,9 +29,16 @@ class Asker:
 
     def plan(self, *sizes: int | None) -> Plan:
         """Return a checked plan for pools of these sizes, fast and then slow. Raises `DoesNotFit`."""
-        return self._plan(sizes, ScheduleOptions(time_limit_s=self.time_limit_s, streamed_inputs=self.session.streamed))
+        asked = ScheduleOptions(
+            time_limit_s=self.time_limit_s,
+            streamed_inputs=self.session.streamed,
+            recompute=self.session.request.recompute,
+        )
+        return self._plan(sizes, asked)
 
-    def least(self, *, slow: bool, streamed_inputs: tuple[int, ...] | None = None) -> Plan:
+    def least(
+        self, *, slow: bool, streamed_inputs: tuple[int, ...] | None = None, recompute: float | None = None
+    ) -> Plan:
         """Return the checked plan with the smallest fast pool that the scheduler finds."""
         streamed = self.session.streamed if streamed_inputs is None else streamed_inputs
         asked = ScheduleOptions(
@@ -38,8 +46,13 @@ class Asker:
             optimal=self.session.request.optimal,
             time_limit_s=self.time_limit_s,
             streamed_inputs=streamed,
+            recompute=self.session.request.recompute if recompute is None else recompute,
         )
         return self._plan((UNLIMITED, UNLIMITED) if slow else (UNLIMITED,), asked)
+
+    def recompute(self, plan: Plan) -> float:
+        """Return how many times the model's arithmetic a plan does."""
+        return recompute_factor(self.session.graph, plan.graph)
 
     def prove(self, plan: Plan) -> tuple[Metrics, ...]:
         """Run a plan. Raises `ProofFailed`."""

@@ -12,8 +12,6 @@ from stowplan.flow.target import FAST
 
 Progress = Callable[[str], None]
 """Told what is being done, in a few words."""
-RECOMPUTE = 1.0
-"""Schedules compute every row once."""
 
 
 def find_minimum(asker: Asker, progress: Progress) -> tuple[Minimum, Plan]:
@@ -43,24 +41,24 @@ def _streamed(asker: Asker, inputs: tuple[int, ...], progress: Progress) -> Mini
     try:
         plan = asker.least(slow=False, streamed_inputs=inputs)
     except (UsageError, UnsupportedError, PluginError) as err:
-        return MinimumFact(bytes=None, lower_bound_bytes=None, recompute=RECOMPUTE, proven=False, why=str(err))
+        return MinimumFact(bytes=None, lower_bound_bytes=None, recompute=1.0, proven=False, why=str(err))
     try:
         return _proven(asker, plan)
     except (PlanError, UnsupportedError) as err:
-        return _fact(plan, proven=False, why=str(err))
+        return _fact(asker, plan, proven=False, why=str(err))
 
 
 def _proven(asker: Asker, plan: Plan) -> MinimumFact:
     asker.prove(plan)
-    return _fact(plan, proven=True)
+    return _fact(asker, plan, proven=True)
 
 
-def _fact(plan: Plan, *, proven: bool, why: str = "") -> MinimumFact:
+def _fact(asker: Asker, plan: Plan, *, proven: bool, why: str = "") -> MinimumFact:
     schedule = plan.schedule
     return MinimumFact(
         bytes=schedule.pool_bytes[FAST],
         lower_bound_bytes=schedule.lower_bound_bytes,
-        recompute=RECOMPUTE,
+        recompute=asker.recompute(plan),
         proven=proven,
         certificate=schedule.certificate,
         why=why,

@@ -9,7 +9,7 @@ from math import log
 from stowplan.build.facts import ParetoFact
 from stowplan.build.least import UNLIMITED, Asker
 from stowplan.flow.plan import Plan
-from stowplan.flow.schedule import Schedule
+from stowplan.flow.schedule import Schedule, slow_traffic
 from stowplan.flow.target import FAST, SLOW
 from stowplan.nouns import dataclass
 from stowplan.plugins.kinds import Metrics
@@ -27,6 +27,7 @@ class _Point:
     budget_bytes: int
     plan: Plan
     traffic_bytes: int
+    recompute: float
 
     @property
     def fast_bytes(self) -> int:
@@ -39,13 +40,16 @@ def find_pareto(asker: Asker, progress: Callable[[str], None], budgets: int = BU
     Raises `InternalFault` when a plan fails its checker or its proof.
     """
     progress("smallest fast memory beside slow memory")
-    points = [_point(asker.least(slow=True)), _point(asker.least(slow=False))]
+    plans = [asker.least(slow=True), asker.least(slow=False)]
+    if asker.session.request.recompute > 1:
+        plans.append(asker.least(slow=False, recompute=1.0))
+    points = [_point(asker, plan) for plan in plans]
     for turn in range(budgets - len(points)):
         budget = _widest(sorted(points, key=lambda p: p.fast_bytes), _compulsory(asker))
         if budget is None:
             break
         progress(f"fast memory against slow traffic, {turn + len(points)} of {budgets}")
-        points.append(_point(asker.plan(budget, UNLIMITED), budget))
+        points.append(_point(asker, asker.plan(budget, UNLIMITED), budget))
     return tuple(_proven(asker, point, progress) for point in _front(points))
 
 
@@ -55,19 +59,14 @@ def _compulsory(asker: Asker) -> int:
     return sum(graph.tensors[tensor].size_bytes for tensor in (*graph.entries, *graph.exits))
 
 
-def _point(plan: Plan, budget_bytes: int | None = None) -> _Point:
+def _point(asker: Asker, plan: Plan, budget_bytes: int | None = None) -> _Point:
     needed = plan.schedule.pool_bytes[FAST]
-    return _Point(max(needed, budget_bytes or needed), plan, traffic_of(plan.schedule))
+    return _Point(max(needed, budget_bytes or needed), plan, traffic_of(plan.schedule), asker.recompute(plan))
 
 
 def traffic_of(schedule: Schedule) -> int:
-    """Return the bytes that copies between fast and slow memory move in one inference."""
-    moved = 0
-    for node in schedule.nodes:
-        if node.operator is None and node.inputs:
-            pools = {schedule.buffers[node.inputs[0]].pool, schedule.buffers[node.output].pool}
-            moved += schedule.buffers[node.output].size_bytes if pools == {FAST, SLOW} else 0
-    return moved
+    """Return the bytes that move between fast and slow memory in one inference."""
+    return sum(sum(slow_traffic(schedule, node)) for node in schedule.nodes)
 
 
 def _widest(points: list[_Point], compulsory_bytes: int) -> int | None:
@@ -85,10 +84,10 @@ def _widest(points: list[_Point], compulsory_bytes: int) -> int | None:
 
 
 def _front(points: list[_Point]) -> list[_Point]:
-    """Drop what another point beats or equals in both."""
+    """Drop what another point beats or equals in all: fast memory, traffic, arithmetic."""
     front: list[_Point] = []
-    for point in sorted(points, key=lambda p: (p.fast_bytes, p.traffic_bytes)):
-        if not front or point.traffic_bytes < front[-1].traffic_bytes:
+    for point in sorted(points, key=lambda p: (p.fast_bytes, p.traffic_bytes, p.recompute)):
+        if all(point.traffic_bytes < other.traffic_bytes or point.recompute < other.recompute for other in front):
             front.append(point)
     return front
 
@@ -104,4 +103,5 @@ def _proven(asker: Asker, point: _Point, progress: Callable[[str], None]) -> Par
         slow_written_bytes=run.slow_written_bytes or 0,
         stages=len(schedule.regions),
         tiled=sum(region.tiled for region in schedule.regions),
+        recompute=point.recompute,
     )

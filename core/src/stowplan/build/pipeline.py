@@ -11,6 +11,7 @@ from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, pl
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
 from stowplan.build.telemetry import Telemetry
+from stowplan.build.work import recompute_factor
 from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
@@ -96,6 +97,7 @@ class Session:
             provenance=tuple(self._provenance(compressor).items()),
             schedule=ScheduleOptions(
                 streamed_inputs=self.streamed,
+                recompute=request.recompute,
                 thorough=request.optimal,
                 optimal=request.optimal,
                 time_limit_s=request.time_limit_s,
@@ -171,6 +173,7 @@ def compile_session(session: Session, known: Proven | None = None) -> CompileRes
     with session.telemetry.span("serialize", model=session.model.name):
         data = write_plan(proven)
     facts = survey.plan_facts(session.facts, proven, data)
+    facts = replace(facts, recompute=recompute_factor(session.graph, plan.graph))
     if request.flash_bytes is not None and len(data) > request.flash_bytes:
         too_large = DoesNotFit(
             f"the plan is {format_size(len(data))}, the flash budget is {format_size(request.flash_bytes)}",

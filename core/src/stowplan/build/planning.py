@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
-from stowplan.build.verify import verify
+from stowplan.build.tiling import TiledGraph
+from stowplan.build.verify import checked_tiling, verify
 from stowplan.errors import DoesNotFit, PluginError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Block, Plan
-from stowplan.flow.schedule import Node, Schedule
+from stowplan.flow.schedule import Node, Schedule, Tile
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, field, replace
 from stowplan.planfile.constants import ConstantPool, constants_of
@@ -30,10 +31,24 @@ class PlanOptions:
 class Lowering:
     """The lowered operators of one graph, each computed once however many schedules are tried."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, tiling: TiledGraph | None = None) -> None:
+        self.graph, self.tiling = graph, tiling
+        self.turns = dict(tiling.turns) if tiling else {}
         self.layout = Layout(graph)
         self._done: dict[int, Lowered] = {}
+        self._tiled: dict[tuple[Tile, ...], Lowering] = {}
+
+    def of(self, schedule: Schedule) -> Lowering:
+        """Return the lowered operators that a schedule names: of this graph, or of the one its tiles make of it.
+
+        Raises `ScheduleFault` when there are no such tiles, `TilingFault` when the tiled graph computes something else.
+        """
+        if not schedule.tiles:
+            return self
+        if schedule.tiles not in self._tiled:
+            tiling = checked_tiling(self.graph, schedule.tiles)
+            self._tiled[schedule.tiles] = Lowering(tiling.graph, tiling)
+        return self._tiled[schedule.tiles]
 
     def operator(self, index: int) -> Lowered:
         if index not in self._done:
@@ -47,7 +62,8 @@ class Lowering:
 
     def _node(self, schedule: Schedule, node: Node) -> Lowered:
         if node.is_arrival:
-            number = self.graph.entries.index(schedule.buffers[node.output].tensor)
+            tensor = schedule.buffers[node.output].tensor
+            number = self.graph.entries.index(self.turns.get(tensor, tensor))
             return Lowered(kind="receive", params={"input": number})
         return COPY if node.operator is None else self.operator(node.operator)
 
@@ -93,13 +109,14 @@ def make_plan(model: Model, lowering: Lowering, schedule: Schedule, options: Pla
     """Return the plan of a schedule. Raises `ScheduleFault` when the checker refuses it, `PluginError` when it
     streams other inputs than its scheduler was asked to.
     """
-    verify(lowering.graph, schedule)
+    tiled = lowering.of(schedule)
+    verify(lowering.graph, schedule, tiled.tiling)
     _check_streamed(lowering.graph, schedule, options.schedule)
     return Plan(
         model_digest=model.digest,
-        graph=lowering.graph,
+        graph=tiled.graph,
         schedule=schedule,
-        lowered=lowering.nodes(schedule),
+        lowered=tiled.nodes(schedule),
         stage_of_node=stages_of_nodes(schedule),
         xip=options.xip,
         keep_names=options.keep_names,
@@ -182,7 +199,8 @@ def _reserve(
 
 
 def _largest_block(lowering: Lowering, schedule: Schedule) -> int:
-    return max((lowering.block(schedule, nodes).size_bytes for nodes in _nodes_by_stage(schedule)), default=0)
+    tiled = lowering.of(schedule)
+    return max((tiled.block(schedule, nodes).size_bytes for nodes in _nodes_by_stage(schedule)), default=0)
 
 
 def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
@@ -195,7 +213,8 @@ def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
 def packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
     """Return a plan with the weights of each stage packed into a block."""
     blocks: list[Block | None] = []
+    tiled = lowering.of(plan.schedule)
     for nodes in _nodes_by_stage(plan.schedule):
-        data = lowering.block(plan.schedule, nodes).bytes()
+        data = tiled.block(plan.schedule, nodes).bytes()
         blocks.append(Block(packed=compressor.compress(data), unpacked_bytes=len(data)) if data else None)
     return replace(plan, blocks=tuple(blocks), compressor=compressor.name)

@@ -34,6 +34,7 @@ class CompileRequest:
 
     The rows of the inputs named in `stream_inputs` arrive while the plan runs. With `optimal` the scheduler goes on to
     the least memory and its certificate; `time_limit_s` may end it early, and such a plan is not cached.
+    Up to `recompute` times the arithmetic may be done where that saves memory.
     The last four are for keys: `schema_version` and `target_label` are the caller's own, `emit_version` the plan file's
     (None: the current one), and `toolchain_revision` stands for what is found out about the tools where it is given.
     """
@@ -49,6 +50,7 @@ class CompileRequest:
     scheduler: str = "stream"
     backend: str = "c"
     stream_inputs: tuple[str, ...] = ()
+    recompute: float = 1.0
     optimal: bool = False
     time_limit_s: float | None = None
     steps: tuple[Step, ...] = ()

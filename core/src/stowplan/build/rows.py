@@ -84,7 +84,7 @@ class Layout:
         self.roots: dict[int, int] = {}
         self._units: dict[int, Units] = {}
         self._sources: dict[int, Source] = {}
-        for tensor in graph.inputs:
+        for tensor in dict.fromkeys((*graph.inputs, *_given(graph))):
             self._own(tensor, self._asked_for(tensor) or self._in_lines(tensor) or self.default(tensor))
         for operator in graph.operators:
             self._place(operator)
@@ -410,6 +410,12 @@ class Layout:
             return range(unit, unit + 1)
         before = sum(self.graph.tensors[t].size_bytes for t in operator.inputs[:position])
         return _bytes_to_rows(unit, self.forms[operator.outputs[0]], before, self.forms[operator.inputs[position]])
+
+
+def _given(graph: Graph) -> list[int]:
+    """Return what is read and never made: model inputs, and in a tiled graph those that arrive once more."""
+    read = (t for operator in graph.operators for t in operator.inputs if graph.is_activation(t))
+    return [t for t in read if t not in graph.producers]
 
 
 def neighbours(operator: Operator, source: int, result: int, place: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from stowplan.errors import DoesNotFit, StowplanError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
-from stowplan.flow.schedule import NONE, Node, Schedule
+from stowplan.flow.schedule import NONE, Schedule, slow_traffic
 from stowplan.flow.target import FAST, SLOW, Pool, Target
 from stowplan.nouns import replace
 from stowplan.plugins.host import Host
@@ -57,8 +57,8 @@ def streamed_facts(facts: Facts, layout: Layout, streamed: Sequence[int]) -> Fac
     return replace(facts, inputs=inputs, notes=graph.notes)
 
 
-def _arriving(port: PortFact, form: Form) -> PortFact:
-    return replace(port, streamed=True, rows=form.rows, row_bytes=form.row_bytes)
+def _arriving(port: PortFact, form: Form, turns: int = 1) -> PortFact:
+    return replace(port, streamed=True, rows=form.rows, row_bytes=form.row_bytes, turns=turns)
 
 
 def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
@@ -66,10 +66,14 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
     schedule = plan.schedule
     arrivals = [schedule.buffers[node.output] for node in schedule.nodes if node.is_arrival]
     forms = {buffer.tensor: Form(buffer.rows, buffer.row_bytes) for buffer in arrivals}
+    numbers = Counter(lowered.params["input"] for lowered in plan.lowered if lowered.kind == "receive")
+    turns = {tensor: numbers[number] for number, tensor in enumerate(plan.graph.entries)}
     ports = zip(facts.inputs, plan.graph.entries, strict=True)
     return replace(
         facts,
-        inputs=tuple(_arriving(port, forms[tensor]) if tensor in forms else port for port, tensor in ports),
+        inputs=tuple(
+            _arriving(port, forms[tensor], turns[tensor]) if tensor in forms else port for port, tensor in ports
+        ),
         fits=True,
         fast_bytes=schedule.pool_bytes[FAST],
         live_peak_bytes=schedule.live_peak_bytes[FAST],
@@ -116,17 +120,10 @@ def _stage(plan: Plan, index: int) -> StageFact:
         firings=region.last - region.first,
         peak_bytes=peak,
         bound_by=bound_by,
-        reload_bytes=sum(_copied(schedule, n, SLOW, FAST) for n in nodes),
-        spill_bytes=sum(_copied(schedule, n, FAST, SLOW) for n in nodes),
+        reload_bytes=sum(slow_traffic(schedule, n)[0] for n in nodes),
+        spill_bytes=sum(slow_traffic(schedule, n)[1] for n in nodes),
         weight_bytes=sum(graph.tensors[t].size_bytes for t in constants),
     )
-
-
-def _copied(schedule: Schedule, node: Node, source: int, destination: int) -> int:
-    if node.operator is not None or node.is_arrival:
-        return 0
-    a, b = schedule.buffers[node.inputs[0]], schedule.buffers[node.output]
-    return b.size_bytes if (a.pool, b.pool) == (source, destination) else 0
 
 
 def _peak(schedule: Schedule, graph: Graph, first: int, last: int) -> tuple[int, str]:

@@ -9,13 +9,15 @@ start, but for streamed ones: their rows are there from their arrival on.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stowplan.build.reads import byte_ranges
+from stowplan.build.tiling import TiledGraph, tiled_graph
+from stowplan.build.verify_tiles import check_tiles
 from stowplan.errors import InternalFault
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
-from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule
+from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule, Tile
 from stowplan.flow.target import FAST
 
 
@@ -67,8 +69,9 @@ class Memory:
 class Checker:
     """Checks one schedule; `check()` returns or raises `ScheduleFault`."""
 
-    def __init__(self, graph: Graph, schedule: Schedule) -> None:
+    def __init__(self, graph: Graph, schedule: Schedule, turns: Sequence[tuple[int, int]] = ()) -> None:
         self.graph, self.schedule = graph, schedule
+        self.turns = dict(turns)  # from a tensor to the model input whose rows arrive in it once more
         self.memories = [Memory() for _ in schedule.pool_bytes]
         self.done = [0] * len(schedule.nodes)
         self.streamed: set[int] = set()  # model inputs that arrive; filled while nodes are checked
@@ -150,6 +153,9 @@ class Checker:
     def _arrival(self, index: int, node: Node, output: Buffer) -> None:
         """Rows come from outside only for a model input, once, into the buffer that the interface names."""
         name = self.graph.tensors[output.tensor].name
+        if output.tensor in self.turns:
+            self._once_more(index, node, output)
+            return
         if self.graph.entries.count(output.tensor) != 1:
             raise ScheduleFault("arrival", f"rows of {name} arrive at node {index}, which is no input or two of them")
         if (output.tensor, node.output) not in self.schedule.interface[: len(self.graph.inputs)]:
@@ -161,6 +167,32 @@ class Checker:
         if node.units != output.rows or node.by_input or node.accumulator != NONE:
             raise ScheduleFault("units", f"node {index} has {node.units} units, {name} has {output.rows} rows")
         self.streamed.add(output.tensor)
+
+    def _once_more(self, index: int, node: Node, output: Buffer) -> None:
+        """Rows of a streamed input arrive again, as they did, when all have arrived before."""
+        first = dict(self.schedule.interface).get(self.turns[output.tensor], NONE)
+        name = self.graph.tensors[output.tensor].name
+        if self.turns[output.tensor] not in self.streamed or output.tensor in self.streamed:
+            raise ScheduleFault("arrival", f"rows of {name} arrive at node {index} without a first turn, or twice")
+        port = self.schedule.buffers[first]
+        if (output.rows, output.row_bytes) != (port.rows, port.row_bytes) or output.pool != FAST or output.accumulator:
+            raise ScheduleFault("arrival", f"rows of {name} arrive otherwise than in the first turn")
+        if node.units != output.rows or node.by_input or node.accumulator != NONE:
+            raise ScheduleFault("units", f"node {index} has {node.units} units, {name} has {output.rows} rows")
+        self.streamed.add(output.tensor)
+
+    def _in_turn(self, step: int, firing: Firing) -> None:
+        """Each turn begins when the one before it is complete: the application pushes the rows from the first on."""
+        tensor = self.schedule.buffers[self.schedule.nodes[firing.node].output].tensor
+        original = self.turns.get(tensor, tensor)
+        order = [original, *(again for again, of in self.turns.items() if of == original)]
+        for index, node in enumerate(self.schedule.nodes):
+            if not node.is_arrival:
+                continue
+            other = self.schedule.buffers[node.output].tensor
+            earlier = other in order and order.index(other) < order.index(tensor)
+            if earlier and self.done[index] != node.units:
+                raise ScheduleFault("arrival", f"firing {step} takes rows again before all have arrived before")
 
     def _operand(self, index: int, node: Node, position: int, tensor: int) -> None:
         """An activation comes from a buffer of itself, or of a tensor that reshapes turn into it."""
@@ -239,6 +271,8 @@ class Checker:
             raise ScheduleFault("order", f"firing {step} runs units {firing.first} to {firing.last} out of order")
         if node.by_input and node.accumulator == NONE and (firing.first, firing.last) != (0, node.units):
             raise ScheduleFault("order", f"firing {step} runs part of a node that keeps no partial sums")
+        if node.is_arrival and self.turns:
+            self._in_turn(step, firing)
         reads = sorted(set(self._reads(node, firing)))
         for index, row in reads:
             self._readable(step, index, row)
@@ -332,8 +366,26 @@ class Checker:
         return self.graph.tensors[self.schedule.buffers[index].tensor].name
 
 
-def verify(graph: Graph, schedule: Schedule) -> None:
-    """Return if the schedule computes the graph within its pools. Raises `ScheduleFault` naming the first fault."""
+def verify(graph: Graph, schedule: Schedule, tiled: TiledGraph | None = None) -> None:
+    """Return if the schedule computes the graph within its pools. Raises `ScheduleFault` naming the first fault.
+
+    `tiled` is what `checked_tiling` returned for the schedule's tiles, where that has been done.
+    """
     if schedule.graph_digest != graph.digest:
         raise ScheduleFault("graph", "it was made for another graph")
-    Checker(graph, schedule).check()
+    if schedule.tiles and tiled is None:
+        tiled = checked_tiling(graph, schedule.tiles)
+    checker = Checker(graph, schedule) if tiled is None else Checker(tiled.graph, schedule, tiled.turns)
+    checker.check()
+
+
+def checked_tiling(graph: Graph, tiles: tuple[Tile, ...]) -> TiledGraph:
+    """Return the tiled graph. Raises `ScheduleFault` for tiles that cannot be, `TilingFault` for a wrong one."""
+    if not all(0 <= tile.operator < len(graph.operators) for tile in tiles):
+        raise ScheduleFault("tiles", "a tile names an operator that does not exist")
+    try:
+        made = tiled_graph(graph, tiles)
+    except ValueError as err:
+        raise ScheduleFault("tiles", str(err)) from err
+    check_tiles(graph, tiles, made.graph, made.origins, made.turns)
+    return made

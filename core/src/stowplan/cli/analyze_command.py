@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_model, add_plot, input_shapes, time_limit
+from stowplan.cli.options import add_model, add_plot, input_shapes, recompute, time_limit
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         input_shapes=shapes,
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
+        recompute=recompute(arguments.recompute),
         optimal=arguments.optimal,
         time_limit_s=seconds,
     )

@@ -15,7 +15,7 @@ from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
 from stowplan.cli.caching import add_cache, check_choice, name_folder, open_cache, open_store, read_only
-from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, time_limit
+from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, recompute, time_limit
 from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         prove=not arguments.no_prove,
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
+        recompute=recompute(arguments.recompute),
         optimal=arguments.optimal,
         time_limit_s=time_limit(arguments.time_limit),
     )

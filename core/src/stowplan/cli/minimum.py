@@ -24,7 +24,7 @@ def minimum_lines(minimum: Minimum | None) -> list[str]:
 def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, str]:
     if fact.bytes is None:
         return label, "-", fact.why
-    remark = where + _bound(fact)
+    remark = where + _bound(fact) + arithmetic(fact.recompute, "; ")
     if not fact.proven:
         remark += f"; not run: {fact.why}"
     return label, _both(fact.bytes), remark
@@ -42,19 +42,27 @@ def _both(size_bytes: int) -> str:
     return f"{size_bytes} B" if size_bytes < 1024 else f"{format_size(size_bytes)} ({size_bytes})"
 
 
+def arithmetic(recompute: float, before: str = "") -> str:
+    """Say how much more arithmetic a plan does than the model; nothing when it does no more."""
+    return f"{before}{recompute:.2f} times the arithmetic" if recompute > 1 else ""
+
+
 def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
     """Return the table of plans worth having, smallest fast memory first."""
     if not points:
         return []
-    head = ("fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled")
+    head: list[str] = ["fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled"]
     rows = [
-        (
+        [
             *(_both(n) for n in (point.fast_bytes, point.traffic_bytes)),
             *(format_size(n) for n in (point.slow_read_bytes, point.slow_written_bytes, point.slow_bytes)),
             str(point.stages),
             str(point.tiled),
-        )
+        ]
         for point in points
     ]
+    if any(point.recompute > 1 for point in points):
+        head.append("arithmetic")
+        rows = [[*row, f"{point.recompute:.2f} x"] for row, point in zip(rows, points, strict=True)]
     title = painted("fast memory against slow traffic of one inference", "bold")
-    return [title, *columns([head, *rows], right=frozenset({5, 6}))]
+    return [title, *columns([head, *rows], right=frozenset({5, 6, 7}))]

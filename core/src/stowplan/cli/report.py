@@ -55,7 +55,10 @@ def count(number: int, word: str) -> str:
 
 def streamed(port: PortFact | Port) -> str:
     """Return how the rows of a streamed input come, to be put behind its shape and type; nothing for other ports."""
-    return f", streamed: {count(port.rows, 'row')} of {format_size(port.row_bytes)}" if port.streamed else ""
+    if not port.streamed:
+        return ""
+    again = f", {port.turns} times over" if port.turns > 1 else ""
+    return f", streamed: {count(port.rows, 'row')} of {format_size(port.row_bytes)}{again}"
 
 
 def shortened(name: str, length: int = 50) -> str:
@@ -115,6 +118,8 @@ def _memory(facts: Facts) -> list[str]:
         rows.append(_row("slow memory", facts.slow_bytes, _budget(facts.slow_budget_bytes)))
     if facts.total_bytes is not None:
         rows.append(_row("all memory", facts.total_bytes, "fast and slow together, inputs and outputs included"))
+    if facts.recompute > 1:
+        rows.append(("arithmetic", f"{facts.recompute:.2f} x", "of what the model does once"))
     if facts.traffic is not None:
         read, written = (format_size(n) for n in facts.traffic)
         rows.append(("slow traffic", format_size(sum(facts.traffic)), f"{read} read, {written} written in one run"))

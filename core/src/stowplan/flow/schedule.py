@@ -5,11 +5,14 @@ one pool. A tensor has a buffer for each stay in a memory: one in slow memory if
 for each region that reads it. A *node* fills one buffer: an operator, or a copy between pools (spill, reload). A
 *firing* runs a node for the units [first, last): rows of its output, or rows of its input where it accumulates.
 Everything else (rings, in place, stages, spills) is an order of firings plus an offset per segment.
+
+A schedule may cut operators into *tiles* first: then its buffers and nodes name the tensors and operators of the tiled
+graph, which `build/tiling.py` makes of the model's graph and the tiles.
 """
 
 from __future__ import annotations
 
-from stowplan.flow.target import Target
+from stowplan.flow.target import FAST, SLOW, Target
 from stowplan.nouns import dataclass
 
 NONE = -1
@@ -75,6 +78,29 @@ class Region:
     tiled: bool
 
 
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """A part of one operator's output: the columns and the channels [first, last), None for all of them.
+
+    `operator` is the graph's operator index. Tiles of one operator cover its output; where they overlap it is computed
+    more than once. Tiles of one `section` belong together: what one leaves to another is cut out as soon as it is made.
+    Of streamed inputs a tile reads the rows that arrive in this `turn`; in each turn after 0 all of them arrive again.
+    """
+
+    operator: int
+    columns: Range | None = None
+    channels: Range | None = None
+    section: int = 0
+    turn: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.columns is None and self.channels is None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """A complete decision about order and memory, as a scheduler returns it.
@@ -86,6 +112,8 @@ class Schedule:
     `lower_bound_bytes` is what no schedule of the scheduler's class can do with less of in the fast pool, where it
     looked for that (None otherwise), and `certificate` says in words which class that is and what was proven.
     `cut_short` says that a time limit ended the search: asked again, the scheduler might find another schedule.
+    `tiles`, where there are any, hold every operator of the model's graph in the order in which the tiled graph has
+    them; `graph_digest` is that of the model's graph always.
     """
 
     graph_digest: str
@@ -102,8 +130,23 @@ class Schedule:
     lower_bound_bytes: int | None = None
     certificate: str = ""
     cut_short: bool = False
+    tiles: tuple[Tile, ...] = ()
 
     @property
     def streamed(self) -> tuple[int, ...]:
-        """The tensors whose rows arrive while the plan runs, in the order of the nodes."""
-        return tuple(self.buffers[node.output].tensor for node in self.nodes if node.is_arrival)
+        """The model inputs whose rows arrive while the plan runs, in the order of the nodes."""
+        ports = {tensor for tensor, _ in self.interface}
+        arriving = (self.buffers[node.output].tensor for node in self.nodes if node.is_arrival)
+        return tuple(tensor for tensor in arriving if tensor in ports)
+
+
+def slow_traffic(schedule: Schedule, node: Node) -> tuple[int, int]:
+    """Return the bytes that all units of a node read from slow memory and write to it.
+
+    Operators that move rows may read slow memory directly; of a longer row than they fill they read a part.
+    """
+    output = schedule.buffers[node.output]
+    sources = [schedule.buffers[index] for index in node.inputs if index != NONE]
+    if output.pool == SLOW:
+        return 0, output.size_bytes if any(source.pool == FAST for source in sources) else 0
+    return sum(node.units * min(s.row_bytes, output.row_bytes) for s in sources if s.pool == SLOW), 0

@@ -25,7 +25,8 @@ FLAG_NAMES = 4
 FLAG_COMPRESSED = 8
 FLAG_STATE = 16
 FLAG_STREAMED = 32
-KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED
+FLAG_TURNS = 64
+KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED | FLAG_TURNS
 
 MAX_STREAMED_INPUTS = 32
 """Only the first so many inputs of a plan can be streamed: readers keep them in the bits of one word."""
@@ -114,7 +115,7 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    ("flags", "u32", "1 weights in place, 2 proven, 4 names kept, 8 compressed, 16 keeps state, 32 inputs streamed"),
+    ("flags", "u32", "1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns"),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),

@@ -120,23 +120,25 @@ class PlanView:
     def node_kind(self, code: int) -> str:
         return _KINDS[code].name if code in _KINDS else f"kind {code}"
 
-    def _streamed(self) -> dict[int, dict[str, int]]:
-        """Map the number of each streamed input to the buffer in which its rows arrive."""
+    def _streamed(self) -> dict[int, list[dict[str, int]]]:
+        """Map the number of each streamed input to the buffers in which its rows arrive, one for each turn."""
         if not self.flags & layout.FLAG_STREAMED:
             return {}
-        params, buffers, found = self.words("params"), self.records("buffers"), {}
+        params, buffers = self.words("params"), self.records("buffers")
+        found: dict[int, list[dict[str, int]]] = {}
         for node in self.records("nodes"):
             if node["kind"] != NODE_KINDS["receive"].code:
                 continue
             if node["first_param"] >= len(params) or node["output"] >= len(buffers):
                 raise PlanError("the plan is damaged: rows arrive for no input or in no buffer")
-            found[params[node["first_param"]]] = buffers[node["output"]]
+            found.setdefault(params[node["first_param"]], []).append(buffers[node["output"]])
         return found
 
-    def _cut(self, port: Port, buffer: dict[str, int] | None) -> Port:
-        if buffer is None:
+    def _cut(self, port: Port, turns: list[dict[str, int]] | None) -> Port:
+        if not turns:
             return port
-        return replace(port, streamed=True, rows=buffer["rows"], row_bytes=buffer["row_bytes"])
+        first = turns[0]
+        return replace(port, streamed=True, rows=first["rows"], row_bytes=first["row_bytes"], turns=len(turns))
 
     def _port(self, tensors: list[dict[str, int]], dims: tuple[int, ...], index: int) -> Port:
         if index >= len(tensors):

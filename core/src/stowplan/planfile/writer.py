@@ -119,6 +119,7 @@ class _Writer:
             + layout.FLAG_COMPRESSED * bool(plan.blocks)
             + layout.FLAG_STATE * bool(plan.graph.states)
             + layout.FLAG_STREAMED * bool(schedule.streamed)
+            + layout.FLAG_TURNS * (sum(node.is_arrival for node in schedule.nodes) > len(schedule.streamed))
         )
         slow_bytes = schedule.pool_bytes[1] if len(schedule.pool_bytes) > 1 else 0
         return layout.HEADER.pack(

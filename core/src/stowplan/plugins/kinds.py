@@ -113,6 +113,8 @@ class ScheduleOptions:
     scheduler looks for the least memory rather than for the first schedule that fits, and with `optimal` as well it
     goes on far beyond its usual limits. Those count steps, never seconds: equal inputs give equal schedules. Only
     `time_limit_s` may end a search early, and the schedule is then marked `cut_short`.
+    Up to `recompute` times the arithmetic may be done where that saves memory; streamed inputs may then arrive several
+    times.
     """
 
     weights_reserved_bytes: int = 0
@@ -121,6 +123,7 @@ class ScheduleOptions:
     thorough: bool = False
     optimal: bool = False
     time_limit_s: float | None = None
+    recompute: float = 1.0
 
 
 class Scheduler(Offer, Protocol):

@@ -12,7 +12,7 @@ class Port:
     """One input or output of a compiled model. `scale` is None where values are not quantized.
 
     The rows of a `streamed` input arrive while the model runs; `rows` and `row_bytes` say how it is cut, and are 0 for
-    all others.
+    all others. In each of so many `turns` all of them arrive, from the first on.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Port:
     streamed: bool = False
     rows: int = 0
     row_bytes: int = 0
+    turns: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,6 +116,7 @@ def _values(view: PlanView, name: str) -> dict[str, str]:
         "INPUT_BYTES": ", ".join(str(port.size_bytes) for port in view.inputs) or "0",
         "OUTPUT_BYTES": ", ".join(str(port.size_bytes) for port in view.outputs) or "0",
         "INPUT_CODES": ", ".join(str(layout.DTYPE_CODES[port.dtype]) for port in view.inputs) or "0",
+        "TURNS": ", ".join(str(port.turns) for port in view.inputs),
         "STREAMED": str(streamed[0]) if streamed else "",
         "OR_STREAMED": ", or it is streamed" if streamed else "",
         "ROW_BYTES": ", ".join(str(port.row_bytes) for port in view.inputs),

@@ -148,21 +148,25 @@ class HostCompiled:
     def _push(self, inputs: Sequence[bytes]) -> int:
         """Run with rows that come one at a time, of the input that the plan waits for; return the last status.
 
-        Every row comes in the same memory, so that a plan which needs an earlier one again finds another's bytes.
+        In each turn they come from the first on. Every row comes in the same memory, so that a plan which needs an
+        earlier one again finds another's bytes.
         """
         library, context, row = self._runtime.library, self._context, self._row
-        cursors = [0] * len(inputs)
+        cursors, turns = [0] * len(inputs), [1] * len(inputs)
         status: int = library.stow_begin(context)
         while status == MORE:
             index = library.stow_waiting_for(context)
-            port, start = self.inputs[index], cursors[index]
+            port = self.inputs[index]
+            if cursors[index] == port.size_bytes and turns[index] < port.turns:
+                cursors[index], turns[index] = 0, turns[index] + 1
+            start = cursors[index]
             cursors[index] += port.row_bytes
             if cursors[index] > port.size_bytes:
                 raise PlanError(f"the plan cannot be run: it takes more rows than {port.name} has; compile it again")
             ctypes.memmove(row.address, inputs[index][start : cursors[index]], port.row_bytes)
             status = library.stow_push_rows(context, index, row.address, 1)
-        for port, taken in zip(self.inputs, cursors, strict=True):
-            if status == 0 and port.streamed and taken < port.size_bytes:
+        for port, taken, turn in zip(self.inputs, cursors, turns, strict=True):
+            if status == 0 and port.streamed and (taken < port.size_bytes or turn < port.turns):
                 raise PlanError(f"the plan cannot be run: it leaves rows of {port.name} untaken; compile it again")
         return status
 

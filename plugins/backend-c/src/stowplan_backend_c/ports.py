@@ -40,6 +40,7 @@ def _port(prefix: str, port: Port) -> list[str]:
     ]
     if port.streamed:
         lines += [f"#define {prefix}_ROWS {port.rows}", f"#define {prefix}_ROW_BYTES {port.row_bytes}"]
+        lines += [f"#define {prefix}_TURNS {port.turns}"] if port.turns > 1 else []
     if port.scale is not None:
         lines += [
             f"#define {prefix}_SCALE {_float(port.scale, port.name)}",

@@ -44,7 +44,7 @@ class _Assembly:
         self.received: dict[int, int] = {}
 
     def run(self, regions: Sequence[Placed]) -> Schedule:
-        spilled = dict.fromkeys(t for placed in regions for t in (*placed.crossing.reload, *placed.crossing.spill))
+        spilled = dict.fromkeys(t for placed in regions for t in placed.crossing.slow)
         if spilled:
             spilled.update(dict.fromkeys(self.network.unread))
         for tensor in spilled:
@@ -102,7 +102,7 @@ class _Assembly:
             numbers.append(len(self.nodes))
             self.nodes.append(self._node(work, fast, accumulators))
         for index, first, last in order.firings:
-            self._touch_slow(order.works[index], len(self.firings))
+            self._touch_slow(order.works[index], placed.crossing, len(self.firings))
             self.firings.append(Firing(node=numbers[index], first=first, last=last))
         self.regions += self._split(placed, start)
 
@@ -116,7 +116,7 @@ class _Assembly:
         step = self.network.steps[work.step]
         inputs = [NONE] * len(self.network.graph.operators[step.operator].inputs)
         for read in step.reads:
-            inputs[read.position] = fast[read.tensor]
+            inputs[read.position] = fast[read.tensor] if read.tensor in fast else self.slow[read.tensor]
         return Node(
             operator=step.operator, inputs=tuple(inputs), output=fast[step.output], units=step.units,
             by_input=step.by_input, accumulator=accumulators.get(work.step, NONE),
@@ -137,12 +137,15 @@ class _Assembly:
             held += weight
         return [Region(first=a, last=b, tiled=False) for a, b in zip(cuts, [*cuts[1:], end], strict=True)]
 
-    def _touch_slow(self, work: Work, step: int) -> None:
-        if work.step in (RELOAD, SPILL):
-            given = work.tensor in self.network.inputs and work.tensor not in self.network.streamed
-            born = 0 if given else step
-            first, _ = self.slow_life.get(work.tensor, (born, step))
-            self.slow_life[work.tensor] = (first, step + 1)
+    def _touch_slow(self, work: Work, crossing: Crossing, step: int) -> None:
+        touched = [work.tensor] if work.step in (RELOAD, SPILL) else []
+        if work.step >= 0 and crossing.direct:
+            reads = (read.tensor for read in self.network.steps[work.step].reads)
+            touched += [tensor for tensor in reads if tensor in crossing.direct]
+        for tensor in touched:
+            given = tensor in self.network.inputs and tensor not in self.network.streamed
+            first, _ = self.slow_life.get(tensor, (0 if given else step, step))
+            self.slow_life[tensor] = (first, step + 1)
 
     def _place_slow(self) -> tuple[int, int]:
         tensors = list(self.slow)

@@ -2,7 +2,7 @@
 
 With one pool: the searched orders of the whole network, each packed with patience; the bound is the live peak that no
 order of whole rows, each computed once, can go below. With slow memory as well: the smallest fast pool for which a
-cut into regions is found, by bisection; the bound is the hungriest single operator's.
+cut into regions is found, by bisection; the bound is what a single tile of the hungriest operator needs.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.assemble import Placed, assemble
+from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.clock import Clock
-from stowplan_scheduler_stream.cuts import cut
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import too_large
+from stowplan_scheduler_stream.repeating import repeating
 from stowplan_scheduler_stream.search import Effort, Found
+from stowplan_scheduler_stream.sections import least_tiles_bytes
+from stowplan_scheduler_stream.spilling import Regions, spilling
 
 CLASS = "orders of whole rows, each computed once"
+TILES = "orders of tiles, each computed once"
+AGAIN = "orders of tiles with up to {} times the arithmetic"
 WHOLE = Effort(states=3_000_000, steps=40_000_000)
 PART = Effort(states=2_000, steps=2_000_000)
 PER_BOX = 60_000
@@ -32,32 +36,32 @@ SEEDS = 8
 
 @dataclass(frozen=True)
 class _Least:
-    regions: list[Placed]
+    regions: Regions
     bound_bytes: int
-
-    @property
-    def height_bytes(self) -> int:
-        return max(placed.packed.height_bytes for placed in self.regions)
+    among: str = CLASS
 
 
 def least_memory(network: Network, target: Target, options: ScheduleOptions, name: str, clock: Clock) -> Schedule:
     """Return the schedule with the smallest fast pool that was found, and its certificate. Raises `DoesNotFit`."""
     find = _smallest_fast if target.slow is not None else _one_pool
-    least = find(network, options.weights_reserved_bytes, FURTHER if options.optimal else 1, clock)
-    budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes)
-    if target.slow is None and not budget.holds(least.regions[0]):
-        raise too_large(network, least.regions[0], budget)
-    found = assemble(network, target, options, name, least.regions)
+    floor, further = options.weights_reserved_bytes, FURTHER if options.optimal else 1
+    least = find(network, floor, further, clock)
+    if target.slow is None and options.recompute > 1:
+        least = _repeated(network, least, floor, further, clock, options.recompute)
+    budget = Budget(target.fast.size_bytes, floor)
+    if target.slow is None and not budget.holds(least.regions.placed[0]):
+        raise too_large(least.regions.network, least.regions.placed[0], budget)
+    found = least.regions.schedule(target, options, name)
     bound = min(least.bound_bytes, found.pool_bytes[0])
-    certificate = _certificate(found.pool_bytes[0], bound)
+    certificate = _certificate(found.pool_bytes[0], bound, least.among)
     return replace(found, lower_bound_bytes=bound, certificate=certificate, cut_short=clock.cut_short)
 
 
-def _certificate(height_bytes: int, bound_bytes: int) -> str:
+def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
     if height_bytes == bound_bytes:
-        return f"proven least among {CLASS}"
+        return f"proven least among {among}"
     gap = (height_bytes - bound_bytes) * 100 / max(bound_bytes, 1)
-    return f"at most {gap:.1f} % above the least among {CLASS} ({bound_bytes} bytes)"
+    return f"at most {gap:.1f} % above the least among {among} ({bound_bytes} bytes)"
 
 
 def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Least:
@@ -80,7 +84,16 @@ def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Leas
         work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
         placed = planner.searched(steps, False, found, work, goal_bytes=bound, share=1 / (SEEDS - seed))
         best = min(best, placed, key=_height_of)
-    return _Least([best], bound)
+    return _Least(Regions(network.graph, network, [best]), bound)
+
+
+def _repeated(network: Network, least: _Least, floor: int, further: int, clock: Clock, factor: float) -> _Least:
+    """Return what needs less with more arithmetic, or what there was."""
+    useless = least.regions.height_bytes - floor
+    found = repeating(network, Budget(None, floor), factor, useless, PER_BOX * further, clock)
+    if found is None or found.height_bytes >= least.regions.height_bytes:
+        return least
+    return _Least(found, floor + least_tiles_bytes(network), AGAIN.format(factor))
 
 
 def _without_padding(planner: Planner, found: Found, bound: int, floor: int) -> int:
@@ -93,27 +106,20 @@ def _without_padding(planner: Planner, found: Found, bound: int, floor: int) -> 
 
 
 def _smallest_fast(network: Network, floor: int, further: int, clock: Clock) -> _Least:
-    """Bisect the fast budget: what fits only grows with it."""
+    """Bisect the fast budget, for whole rows and then for tiles as well: what fits only grows with it."""
     effort = PART.times(further)
-    free = Planner(network, Budget(None, floor), effort, clock)
-    bound = floor
-    for index in range(len(network.steps)):
-        found = free.search(range(index, index + 1), slow=True)
-        bound = max(bound, found.lower_bound_bytes + floor if found else 0)
-    regions = cut(free)
-    low, high = bound, _height(regions)
-    while low < high and not clock.is_over():
-        middle = (low + high) // 2
-        tried = cut(Planner(network, Budget(middle, floor), effort, clock))
-        if _height(tried) <= middle:
-            regions, high = tried, _height(tried)
-        else:
-            low = middle + 1
-    return _Least(regions, bound)
-
-
-def _height(regions: list[Placed]) -> int:
-    return max(_height_of(placed) for placed in regions)
+    best = spilling(network, Budget(None, floor), effort, clock, tiles=False)
+    bound = floor + least_tiles_bytes(network)
+    for tiles in (False, True):
+        low, high = bound, best.height_bytes
+        while low < high and not clock.is_over():
+            middle = (low + high) // 2
+            tried = spilling(network, Budget(middle, floor), effort, clock, tiles)
+            if tried.height_bytes <= middle:
+                best, high = tried, tried.height_bytes
+            else:
+                low = middle + 1
+    return _Least(best, bound, TILES)
 
 
 def _height_of(placed: Placed) -> int:

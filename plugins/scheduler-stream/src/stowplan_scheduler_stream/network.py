@@ -32,6 +32,8 @@ class Step:
     accumulator_bytes: int
     reads: tuple[Read, ...]
     weight_bytes: int
+    carries: bool = False
+    """It only moves rows of what tiles made, and may read them where they lie in slow memory."""
     turned: tuple[Read, ...] = ()
     """As `reads`, with the rows of turned inputs by their turn."""
 
@@ -52,28 +54,46 @@ class Stuff:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside."""
+    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside.
+
+    `direct` are read in slow memory by steps that carry, and are nowhere in fast memory.
+    """
 
     reload: tuple[int, ...] = ()
     spill: tuple[int, ...] = ()
     receive: tuple[int, ...] = ()
+    direct: tuple[int, ...] = ()
+
+    @property
+    def slow(self) -> tuple[int, ...]:
+        """All tensors that are in slow memory before the region, or after it."""
+        return (*self.reload, *self.spill, *self.direct)
 
 
 class Network:
     """All steps of a graph in order, and what the scheduler asks about its tensors.
 
-    The rows of `streamed` inputs arrive in the first region that reads them.
+    The rows of `streamed` inputs arrive in the first region that reads them. `carriers` are the operators of a tiled
+    graph that belong to no tile; `again` are its tensors in which a streamed input arrives once more.
     """
 
-    def __init__(self, graph: Graph, alignment_bytes: int, streamed: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        alignment_bytes: int,
+        streamed: Sequence[int] = (),
+        carriers: Collection[int] = frozenset(),
+        again: Sequence[int] = (),
+    ) -> None:
         self.graph = graph
+        self.carriers = carriers
         self.layout = Layout(graph)
         self.alignment_bytes = alignment_bytes
         operators = range(len(graph.operators))
         self.steps = tuple(self._step(i) for i in operators if not self.layout.is_view(graph.operators[i]))
-        self.inputs = tuple(self.layout.root(t) for t in graph.inputs)
+        self.inputs = (*(self.layout.root(t) for t in graph.inputs), *again)
         self.outputs = tuple(dict.fromkeys(self.layout.root(t) for t in graph.outputs))
-        self.streamed = frozenset(self.layout.root(t) for t in streamed)
+        self.streamed = frozenset((*(self.layout.root(t) for t in streamed), *again))
         self.maker = {step.output: i for i, step in enumerate(self.steps)}
         self.last_reader: dict[int, int] = {}
         self.first_reader: dict[int, int] = {}
@@ -130,9 +150,25 @@ class Network:
         if not slow:
             return Crossing(receive=tuple(receive))
         made = [*receive, *(self.steps[i].output for i in steps)]
-        reload = [t for t in self.entering(steps) if t not in receive]
+        entering = [t for t in self.entering(steps) if t not in receive]
+        wanted = {read.tensor for i in steps if not self.steps[i].carries for read in self.steps[i].reads}
         spill = [t for t in made if self.last_use(t) >= steps.stop]
-        return Crossing(tuple(reload), tuple(spill), tuple(receive))
+        return Crossing(
+            reload=tuple(t for t in entering if t in wanted),
+            spill=tuple(spill),
+            receive=tuple(receive),
+            direct=tuple(t for t in entering if t not in wanted),
+        )
+
+    def slow_bytes(self, steps: range, crossing: Crossing) -> int:
+        """Return the bytes that a region moves from and to slow memory."""
+        moved = sum(self.stuff(t).size_bytes for t in (*crossing.reload, *crossing.spill))
+        for index in steps if crossing.direct else ():
+            made = self.stuff(self.steps[index].output)
+            for read in self.steps[index].reads:
+                if read.tensor in crossing.direct:
+                    moved += made.rows * min(made.row_bytes, self.stuff(read.tensor).row_bytes)
+        return moved
 
     def entering(self, steps: range) -> list[int]:
         """Return the tensors that a region reads and that exist before it, or arrive in it."""
@@ -163,6 +199,7 @@ class Network:
             accumulator_bytes=units.accumulator_bytes,
             reads=tuple(reads),
             weight_bytes=sum(self.graph.tensors[t].size_bytes for t in constants),
+            carries=index in self.carriers,
         )
 
     def _measure(self, tensor: int) -> Stuff:

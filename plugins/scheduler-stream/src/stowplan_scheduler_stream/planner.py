@@ -74,6 +74,11 @@ class Planner:
                 break
         return best
 
+    def tried(self, steps: range) -> Placed:
+        """Whole tensors if they fit, else row by row; what crosses the region's borders goes through slow memory."""
+        placed = self.whole(steps, slow=True)
+        return placed if self.budget.holds(placed) else self.streamed(steps, slow=True)
+
     def searched(
         self, steps: range, slow: bool, found: Found, work: int, goal_bytes: int = 0, share: float = 1.0
     ) -> Placed:

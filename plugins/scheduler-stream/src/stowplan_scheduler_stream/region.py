@@ -75,9 +75,10 @@ def order_region(
 
 def entering_region(network: Network, steps: range, crossing: Crossing) -> list[int]:
     """Return the tensors that lie in fast memory when the region starts."""
-    entering = [t for t in network.entering(steps) if t not in crossing.reload and t not in crossing.receive]
+    elsewhere = {*crossing.reload, *crossing.receive, *crossing.direct}
+    entering = [t for t in network.entering(steps) if t not in elsewhere]
     # Where nothing is in slow memory, inputs that no step reads are in fast memory as well.
-    return entering if crossing.reload or crossing.spill else [*entering, *network.unread]
+    return entering if crossing.slow else [*entering, *network.unread]
 
 
 def _counted(works: Sequence[Work], order: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -100,6 +101,7 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
         step = network.steps[index]
         # Rows that are copied into fast memory come one after another; those that lie there go in any turn.
         reads = step.reads if {*crossing.reload, *crossing.receive} & network.turns.keys() else step.turned
+        reads = tuple(read for read in reads if read.tensor not in crossing.direct)
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
     return works

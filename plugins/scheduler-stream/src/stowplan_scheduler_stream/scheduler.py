@@ -7,14 +7,14 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import replace
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.assemble import Placed, assemble
 from stowplan_scheduler_stream.clock import Clock
-from stowplan_scheduler_stream.cuts import cut
-from stowplan_scheduler_stream.least import FURTHER, least_memory
+from stowplan_scheduler_stream.least import FURTHER, PER_BOX, least_memory
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import check_slow, stages_exceed, too_large
+from stowplan_scheduler_stream.repeating import repeating
 from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.spilling import Regions, spilling
 
 WHOLE = Effort(states=400_000, steps=10_000_000)
 """For the whole network at once: the standard models are proven well within it."""
@@ -31,31 +31,48 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
         return least_memory(network, target, options, name, clock)
     budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes, options.stage_weight_bytes)
     further = FURTHER if options.optimal else 1
-    regions = _regions(network, target, budget, further, clock)
-    found = assemble(network, target, options, name, regions)
+    regions = _regions(network, target, budget, options, further, clock)
+    found = regions.schedule(target, options, name)
     check_slow(found, target)
-    return replace(found, certificate=_certificate(network, regions), cut_short=clock.cut_short)
+    return replace(found, certificate=_certificate(regions), cut_short=clock.cut_short)
 
 
-def _certificate(network: Network, regions: list[Placed]) -> str:
+def _certificate(regions: Regions) -> str:
     """Say so where slow memory cannot be used less: inputs lie there and are read once, outputs are written once."""
-    moved = [tensor for placed in regions for tensor in (*placed.crossing.reload, *placed.crossing.spill)]
+    network = regions.network
+    if regions.tiles:
+        return ""  # columns are read twice where strips meet
+    moved = [tensor for placed in regions.placed for tensor in (*placed.crossing.reload, *placed.crossing.spill)]
     given = {*network.inputs, *network.outputs}
     return LEAST_TRAFFIC if moved and len(set(moved)) == len(moved) and given.issuperset(moved) else ""
 
 
-def _regions(network: Network, target: Target, budget: Budget, further: int, clock: Clock) -> list[Placed]:
+def _regions(
+    network: Network, target: Target, budget: Budget, options: ScheduleOptions, further: int, clock: Clock
+) -> Regions:
     planner = Planner(network, budget, WHOLE.times(further), clock)
     steps = range(len(network.steps))
     placed = planner.whole(steps, slow=False)
     if not budget.holds(placed) and budget.may_join(network, steps):
         placed = planner.streamed(steps, slow=False)
     if budget.holds(placed):
-        return [placed]
+        return Regions(network.graph, network, [placed])
+    again = _repeated(network, budget, options, further, clock)
+    if again is not None:
+        return again
     if target.slow is None:
         raise too_large(network, placed, budget)
-    regions = cut(Planner(network, budget, PART.times(further), clock))
-    failed = [region for region in regions if not budget.holds(region)]
+    regions = spilling(network, budget, PART.times(further), clock, tiles=options.stage_weight_bytes is None)
+    failed = [region for region in regions.placed if not budget.holds(region)]
     if failed:
-        raise stages_exceed(network, failed, budget)
+        raise stages_exceed(regions.network, failed, budget)
     return regions
+
+
+def _repeated(network: Network, budget: Budget, options: ScheduleOptions, further: int, clock: Clock) -> Regions | None:
+    """Return one region that fits because some arithmetic is done more than once; None where that does not help."""
+    if options.recompute <= 1 or options.stage_weight_bytes is not None or budget.capacity_bytes is None:
+        return None
+    room = budget.capacity_bytes - budget.floor_bytes + 1
+    found = repeating(network, budget, options.recompute, room, PER_BOX // 4 * further, clock)
+    return found if found is not None and budget.holds(found.placed[0]) else None

@@ -146,7 +146,7 @@ typedef struct stow_context {
     uint8_t *fast;
     uint8_t *slow;
 #if STOW_COUNTERS
-    uint64_t slow_read_bytes;    /* copied from the slow pool to the fast one in the last run */
+    uint64_t slow_read_bytes;    /* moved from the slow pool to the fast one in the last run */
     uint64_t slow_written_bytes; /* and the other way */
     stow_watch *watch;           /* NULL for none */
     void *watch_user;

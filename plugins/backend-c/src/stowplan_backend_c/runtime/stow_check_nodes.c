@@ -57,8 +57,8 @@ static int stow_node_is_sound(const stow_plan *plan, const stow_node *node)
 }
 
 #if STOW_WITH_RECEIVE
-/* Note which input a sound arrival is for. Its rows go to the fast pool, to the buffer of the port; no input arrives
- * at two nodes. */
+/* Note which input a sound arrival is for. Its rows go to the fast pool, to the buffer of the port; when they arrive
+ * once more, at a later node, to one of the same form. */
 static int stow_note_arrival(stow_plan *plan, const stow_node *node)
 {
     if (node->input_count != 0 || node->param_count != STOW_RECEIVE_PARAMS || node->flags != 0 ||
@@ -67,8 +67,15 @@ static int stow_note_arrival(stow_plan *plan, const stow_node *node)
     }
     const int32_t input = plan->params[node->first_param + STOW_RECEIVE_INPUT];
     if (input < 0 || (uint32_t)input >= STOW_MAX_STREAMED_INPUTS || (uint32_t)input >= plan->header->input_count ||
-        (uint32_t)input >= plan->port_count || plan->ports[input].buffer != node->output ||
-        stow_is_streamed(plan, (uint32_t)input)) {
+        (uint32_t)input >= plan->port_count || plan->ports[input].buffer >= plan->buffer_count) {
+        return 0;
+    }
+    if (stow_is_streamed(plan, (uint32_t)input)) {
+        const stow_buffer *first = &plan->buffers[plan->ports[input].buffer], *again = &plan->buffers[node->output];
+        return (plan->header->flags & STOW_FLAG_TURNS) != 0 && plan->ports[input].buffer != node->output &&
+               first->rows == again->rows && first->row_bytes == again->row_bytes;
+    }
+    if (plan->ports[input].buffer != node->output) {
         return 0;
     }
     plan->streamed |= UINT32_C(1) << input;

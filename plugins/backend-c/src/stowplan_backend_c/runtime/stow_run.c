@@ -95,20 +95,23 @@ STOW_API const void *stow_constant(const stow_call *call, int32_t index)
 }
 
 #if STOW_COUNTERS
-/* Count what one firing of a copy moves between the pools. */
+/* Count what one firing moves between the pools: copies, and operators that read slow memory directly, a part of each
+ * longer row. By input rows nothing is in slow memory. */
 static void stow_count_traffic(stow_context *context, const stow_node *node, uint32_t units)
 {
     const stow_plan *plan = context->plan;
-    if (node->kind != STOW_KIND_COPY || node->input_count == 0) {
-        return;
-    }
-    const stow_buffer *from = &plan->buffers[plan->operands[node->first_input]];
     const stow_buffer *to = &plan->buffers[node->output];
-    const uint64_t bytes = (uint64_t)units * to->row_bytes;
-    if (from->pool == STOW_POOL_SLOW && to->pool == STOW_POOL_FAST) {
-        context->slow_read_bytes += bytes;
-    } else if (from->pool == STOW_POOL_FAST && to->pool == STOW_POOL_SLOW) {
-        context->slow_written_bytes += bytes;
+    int from_fast = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const stow_buffer *from = &plan->buffers[plan->operands[node->first_input + i]];
+        from_fast |= from->pool == STOW_POOL_FAST;
+        if (from->pool == STOW_POOL_SLOW && to->pool == STOW_POOL_FAST) {
+            const uint32_t bytes = from->row_bytes < to->row_bytes ? from->row_bytes : to->row_bytes;
+            context->slow_read_bytes += (uint64_t)units * bytes;
+        }
+    }
+    if (from_fast && to->pool == STOW_POOL_SLOW) {
+        context->slow_written_bytes += (uint64_t)units * to->row_bytes;
     }
 }
 #endif

@@ -360,16 +360,17 @@ static __attribute__((noinline)) void stow_helium_pixels(const stow_filter_s8 *f
                                                          const int8_t *const *rows, size_t column, size_t pixel,
                                                          size_t count, int8_t *out, size_t out_pixel)
 {
-    const int8_t *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *t;
+    const int8_t *r0 = rows[0], *r1 = rows[1], *r2 = rows[2];
     const int32x4_t low = vdupq_n_s32(filter->minimum), high = vdupq_n_s32(filter->maximum);
-    __asm volatile("dls lr, %[count]\n"
+    const int8_t *t = (const int8_t *)count; /* the count first: there are few registers */
+    __asm volatile("dls lr, %[t]\n"
                    "1:\n\tvldrw.u32 q0, [%[k], #144]\n\tvldrw.u32 q1, [%[k], #160]\n\t"
                    STOW_HELIUM_ROW("%[r0]", "0", "16", "32") STOW_HELIUM_ROW("%[r1]", "48", "64", "80")
                    STOW_HELIUM_ROW("%[r2]", "96", "112", "128")
                    STOW_HELIUM_FINISH("q0", "176", "208") STOW_HELIUM_FINISH("q1", "192", "224")
                    "vmovnt.i32 q0, q1\n\tvstrb.16 q0, [%[out]]\n\tadd %[out], %[out], %[out_pixel]\n\tle lr, 1b"
-                   : [r0] "+l"(r0), [r1] "+l"(r1), [r2] "+l"(r2), [out] "+l"(out), [t] "=&l"(t)
-                   : [count] "r"(count), [k] "r"(kernel), [column] "r"(column), [pixel] "r"(pixel),
+                   : [r0] "+l"(r0), [r1] "+l"(r1), [r2] "+l"(r2), [out] "+l"(out), [t] "+l"(t)
+                   : [k] "r"(kernel), [column] "r"(column), [pixel] "r"(pixel),
                      [out_pixel] "r"(out_pixel), [zero] "r"(filter->zero_point), [low] "w"(low), [high] "w"(high)
                    : "lr", "q0", "q1", "q2", "q3", "q4", "memory");
 }

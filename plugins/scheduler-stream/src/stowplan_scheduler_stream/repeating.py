@@ -1,0 +1,74 @@
+"""One region in one memory whose stretches run one after another, some in strips that overlap (`again.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from stowplan.build.tiling import TiledGraph, tiled_graph
+from stowplan_scheduler_stream.again import Stretches, piece_at
+from stowplan_scheduler_stream.clock import Clock
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.region import RECEIVE, region_works
+from stowplan_scheduler_stream.search import Effort, Found
+from stowplan_scheduler_stream.sections import tiles_of
+from stowplan_scheduler_stream.spilling import Regions
+
+SEEDS = (1, 0)
+"""Orders of the pieces with the same peak pack differently; these are tried."""
+
+
+def repeating(
+    network: Network, budget: Budget, factor: float, useless_bytes: int, work_per_row: int, clock: Clock
+) -> Regions | None:
+    """Return the region with the least peak at up to `factor` times the arithmetic.
+
+    The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack
+    higher than the budget.
+    """
+    stretches = Stretches(network, factor, useless_bytes)
+    way = stretches.best()
+    if way is None:
+        return None
+    tiles, counts = tiles_of(network, [stretches.section(stretch) for stretch in way.stretches])
+    tiled = tiled_graph(network.graph, tiles)
+    arriving = [t for t in network.graph.inputs if t in network.streamed]
+    turns = [again for again, _ in tiled.turns]
+    whole = Network(tiled.graph, network.alignment_bytes, arriving, tiled.carriers, turns)
+    planner = Planner(whole, budget, Effort(), clock)
+    best: Regions | None = None
+    for seed in SEEDS:
+        found = _ordered(whole, tiled, counts, Effort(states=20_000, steps=5_000_000, seed=seed))
+        if found is None:
+            return best
+        steps = range(len(whole.steps))
+        work = work_per_row * sum(whole.stuff(t).rows for t in whole.tensors)
+        placed = planner.searched(steps, False, found, work, goal_bytes=found.peak_bytes, share=0.5)
+        tried = Regions(network.graph, whole, [placed], tuple(tiles))
+        best = tried if best is None or tried.height_bytes < best.height_bytes else best
+        if best.height_bytes == found.peak_bytes or (budget.capacity_bytes and budget.holds(placed)):
+            break
+    return best
+
+
+def _ordered(network: Network, tiled: TiledGraph, counts: Sequence[int], effort: Effort) -> Found | None:
+    """Return an order of all works in which each piece is complete before the next one begins."""
+    steps = range(len(network.steps))
+    works = region_works(network, steps, network.crossing(steps, slow=False))
+    numbers = {(work.step == RECEIVE, work.tensor): index for index, work in enumerate(works)}
+    order: list[int] = []
+    peak = 0
+    for here in _places(counts):
+        found = piece_at(tiled.graph, tiled.places, here, network.alignment_bytes, network.streamed, effort)
+        if found is None:
+            return None
+        order += [numbers[key] for key in found[0].order()]
+        peak = max(peak, found[1])
+    return Found(order=tuple(order), peak_bytes=peak, lower_bound_bytes=0, proven=False)
+
+
+def _places(counts: Sequence[int]) -> Iterator[range]:
+    """Yield the tiles of each piece."""
+    for first, last in pairwise([0, *accumulate(counts)]):
+        yield range(first, last)
