@@ -8,6 +8,7 @@ BUNDLED = frozenset(
         "backend-ethosu",
         "backend-litert",
         "compressor-lz4",
+        "compressor-range",
         "importer-onnx",
         "importer-tflite",
         "profiler-host",
