@@ -46,9 +46,15 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     values["GOLDEN"] = golden_digest(plan) if options.selftest else ""
     settings = _settings(view, options)
     header = _fill("core.h.in", values, settings)
-    compressed = bool(view.flags & layout.FLAG_COMPRESSED)
+    compressed, by_range = bool(view.flags & layout.FLAG_COMPRESSED), bool(view.flags & layout.FLAG_RANGE)
     values |= dict(
-        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none", kernels=options.kernels),
+        RUNTIME=amalgamate(
+            kinds,
+            lz4=compressed and not by_range,
+            range_coder=compressed and by_range,
+            specialized=options.specialize != "none",
+            kernels=options.kernels,
+        ),
         SPECIALIZED=specialized(view, name, options.specialize),
         **plan_words(view, inline=options.weights == "inline"),
     )
