@@ -94,7 +94,7 @@ static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t 
             stow_mm_fill(patch, to, conv->in_zero_point, run);
         } else if (inside) {
             stow_mm_put(patch, to, row + (size_t)left * (size_t)window->in_c + at, run);
-        } else if (window->dilation_w == 1) {
+        } else if (!STOW_WITH_DILATED_COLUMNS || window->dilation_w == 1) {
             stow_conv_gather_row_s8(conv, row, left, at, run, patch, to);
         } else {
             stow_conv_gather_apart_s8(conv, row, left, at, run, patch, to);

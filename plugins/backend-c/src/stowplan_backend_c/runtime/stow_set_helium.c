@@ -396,8 +396,9 @@ STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const st
 {
     const stow_window *w = &op->window;
     const int8_t *rows[STOW_HELIUM_TAPS];
-    if (w->in_c != w->out_c || (w->in_c & 7) != 0 || w->kernel_h > STOW_HELIUM_TAPS || w->kernel_w > STOW_HELIUM_TAPS ||
-        w->kernel_h * w->kernel_w > STOW_HELIUM_TAPS) {
+    if (STOW_WITH_HELIUM_DEPTHWISE_FALLBACK &&
+        (w->in_c != w->out_c || (w->in_c & 7) != 0 || w->kernel_h > STOW_HELIUM_TAPS ||
+         w->kernel_w > STOW_HELIUM_TAPS || w->kernel_h * w->kernel_w > STOW_HELIUM_TAPS)) {
         stow_depthwise_row_portable_s8(op, place, out);
         return;
     }
@@ -430,7 +431,8 @@ STOW_API void stow_add_helium_s8(const int32_t *params, const int8_t *a, const i
     const int32x4_t a_shift = vdupq_n_s32(params[STOW_ADD_S8_A_SHIFT]);
     const int32x4_t b_shift = vdupq_n_s32(params[STOW_ADD_S8_B_SHIFT]);
     const int32x4_t shift = vdupq_n_s32(params[STOW_ADD_S8_OUTPUT_SHIFT]);
-    if (params[STOW_ADD_S8_A_SHIFT] > 0 || params[STOW_ADD_S8_B_SHIFT] > 0 || params[STOW_ADD_S8_OUTPUT_SHIFT] > 0) {
+    if (STOW_WITH_ADD_FALLBACK && (params[STOW_ADD_S8_A_SHIFT] > 0 || params[STOW_ADD_S8_B_SHIFT] > 0 ||
+                                   params[STOW_ADD_S8_OUTPUT_SHIFT] > 0)) {
         stow_add_portable_s8(params, a, b, out, size);
         return;
     }
