@@ -65,16 +65,22 @@ static int8_t stow_average_s8(const int32_t *params, int32_t sum, int32_t count)
 
 static void stow_average_add_s8(int32_t *sums, size_t count, const int8_t *x, stow_taps columns, size_t step)
 {
-    for (int32_t tap = columns.first; tap < columns.last; tap++, x += step) {
-        size_t i = 0;
-        for (; !STOW_SMALL && i + 4 <= count; i += 4) {
-            sums[i] = stow_wrap_add(sums[i], x[i]);
-            sums[i + 1] = stow_wrap_add(sums[i + 1], x[i + 1]);
-            sums[i + 2] = stow_wrap_add(sums[i + 2], x[i + 2]);
-            sums[i + 3] = stow_wrap_add(sums[i + 3], x[i + 3]);
+    size_t i = 0;
+    for (; !STOW_SMALL && i + 4 <= count; i += 4) {
+        const int8_t *at = x + i;
+        int32_t a = sums[i], b = sums[i + 1], c = sums[i + 2], d = sums[i + 3];
+        for (int32_t tap = columns.first; tap < columns.last; tap++, at += step) {
+            a = stow_wrap_add(a, at[0]);
+            b = stow_wrap_add(b, at[1]);
+            c = stow_wrap_add(c, at[2]);
+            d = stow_wrap_add(d, at[3]);
         }
-        for (; i < count; i++) {
-            sums[i] = stow_wrap_add(sums[i], x[i]);
+        sums[i] = a, sums[i + 1] = b, sums[i + 2] = c, sums[i + 3] = d;
+    }
+    for (; i < count; i++) {
+        const int8_t *at = x + i;
+        for (int32_t tap = columns.first; tap < columns.last; tap++, at += step) {
+            sums[i] = stow_wrap_add(sums[i], *at);
         }
     }
 }

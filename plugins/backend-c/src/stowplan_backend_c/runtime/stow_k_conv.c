@@ -151,7 +151,9 @@ STOW_API void stow_conv_2d_s8_run(const stow_call *call)
     stow_conv_s8 conv;
     stow_conv_read_s8(&conv, call);
     stow_mm_source source = {stow_conv_fetch_s8, &conv, 0, conv.filter.weights_step, STOW_MM_PATCH, &room};
-    memset(room.patch, 0, sizeof room.patch);
+    if (!conv.direct) { /* else a vector has no elements that only pad it */
+        memset(room.patch, 0, sizeof room.patch);
+    }
     const stow_rows result = stow_result(call);
     const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {

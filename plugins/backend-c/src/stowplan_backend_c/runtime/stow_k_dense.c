@@ -79,7 +79,9 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
     op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
     const size_t part = !STOW_WITH_ROWS_APART || op.together ? 0 : STOW_MM_PATCH;
     stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
-    memset(room.patch, 0, sizeof room.patch);
+    if (part != 0) {
+        memset(room.patch, 0, sizeof room.patch);
+    }
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {

@@ -454,18 +454,15 @@ static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *r
     const stow_window *w = &op->window;
     const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
     const int32_t left = column * w->stride_w - w->pad_left;
-    const int before = left < 0, after = left + 3 - w->in_w; /* columns outside on either side */
-    const size_t depth = (size_t)w->in_c;
-    uint32_t patch[9] = {outside, outside, outside, outside, outside, outside, outside, outside, outside};
-    for (size_t i = 0; i < 3; i++) {
-        if (rows[i] == NULL) {
-            continue;
-        }
-        const int32_t first = before ? -left : 0, last = after > 0 ? 3 - after : 3;
-        const int8_t *x = rows[i] + (size_t)(left + first) * depth;
-        for (int32_t j = first; j < last; j++, x += depth) {
-            patch[3 * i + (size_t)j] = stow_dsp_at(x);
-        }
+    const size_t depth = (size_t)w->in_c, start = (size_t)left * depth;
+    const int first = left >= 0 && left < w->in_w, second = left >= -1 && left + 1 < w->in_w;
+    const int third = left >= -2 && left + 2 < w->in_w; /* columns inside the input */
+    uint32_t patch[9], *to = patch;
+    for (size_t i = 0; i < 3; i++, to += 3) {
+        const int8_t *row = rows[i];
+        to[0] = row != NULL && first ? stow_dsp_at(row + start) : outside;
+        to[1] = row != NULL && second ? stow_dsp_at(row + (start + depth)) : outside;
+        to[2] = row != NULL && third ? stow_dsp_at(row + (start + 2 * depth)) : outside;
     }
     const int8_t *x = (const int8_t *)(const void *)patch;
     const stow_dsp_run run = {{x, x + 12, x + 24}, 4, 0, 1, out, 0};

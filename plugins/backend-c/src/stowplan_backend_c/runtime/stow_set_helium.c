@@ -179,7 +179,7 @@ static inline void stow_helium_eight(const int8_t *x, const int8_t *y, const int
     "vqadd.s32 " sum ", " sum ", q0\n\tvrshl.s32 " sum ", " sum ", %q[s]\n\tvadd.i32 " sum ", " sum ", %[zero]\n\t"     \
     "vmin.s32 " sum ", " sum ", %q[high]\n\tvmax.s32 " sum ", " sum ", %q[low]\n\t"
 
-/* Two vectors that come as a whole, a multiple of four outputs, factors of each channel that never shift left. */
+/* Two vectors, which may be the same, that come as a whole, a multiple of four outputs, factors of each channel that never shift left. */
 static __attribute__((noinline)) void stow_helium_two(const stow_mm_s8 *mm)
 {
     const stow_filter_s8 *filter = mm->filter;
@@ -215,7 +215,10 @@ STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
                       mm->filter->bounded;
     for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
         tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
-        if (quick && tile.pixels == 2) {
+        if (quick) {
+            if (tile.pixels == 1) {
+                tile.x_step = 0, tile.out_step = 0; /* the last one: both vectors are it, faster than one alone */
+            }
             stow_helium_two(&tile);
         } else {
             stow_helium_part(&tile);
