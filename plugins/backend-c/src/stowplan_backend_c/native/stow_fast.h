@@ -78,10 +78,13 @@ typedef struct stow_fast_filter {
     float most;
 } stow_fast_filter;
 
-/* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step. */
+/* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step; rows outside [first, last) of
+ * the kernel are zero. */
 typedef struct stow_fast_matrix {
     const stow_fast_filter *filter;
     const uint8_t *const *lines;
+    size_t first;
+    size_t last;
     size_t x_step;
     size_t pixels;
     int8_t *out;

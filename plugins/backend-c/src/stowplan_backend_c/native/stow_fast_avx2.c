@@ -167,7 +167,7 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
 {
     const stow_fast_filter *filter = op->filter;
     const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_256_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes;
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 32;
     const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES, step = op->x_step;
     __m256i sums[4][4];
 #pragma GCC unroll 4
@@ -177,7 +177,7 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
             sums[g][p] = stow_256_load(words + g * words_step + STOW_FAST_BIAS * STOW_256_LANES);
         }
     }
-    for (size_t row = 0; row < filter->rows; row++) {
+    for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *x = op->lines[row] + pixel * step;
         for (size_t unit = 0; unit < filter->units; unit++, x += 4, w += 32) {
             __m256i weights[4];

@@ -11,10 +11,19 @@
 #define STOW_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define STOW_512_INLINE STOW_512 static inline __attribute__((always_inline))
 #define STOW_512_LANES 16u
+#define STOW_512_AHEAD 1024u /* bytes from a weight to the one that is fetched early */
 
 STOW_512_INLINE __m512i stow_512_load(const void *from)
 {
     return _mm512_loadu_si512(from);
+}
+
+/* Four bytes in each lane. */
+STOW_512_INLINE __m512i stow_512_spread(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
 }
 
 /* sums + the products of unsigned and signed bytes. What _mm512_dpbusd_epi32 is, but gcc 12 copies every sum of a loop
@@ -171,16 +180,20 @@ STOW_512_INLINE void stow_512_store_four(int8_t *out, size_t out_step, const siz
 STOW_512_INLINE void stow_512_put(int8_t *out, size_t out_step, size_t left, int32_t minimum, const size_t groups,
                                   const size_t pixels, __m512i values[8][16])
 {
-    const size_t together = groups < 4 ? 4 / groups : 1;
-    if (groups <= 4 && pixels % together == 0 && left >= groups * STOW_512_LANES) {
+    const size_t wide = groups < 4 ? groups : 4, together = 4 / wide;
+    if (pixels % together == 0 && left >= groups * STOW_512_LANES) {
 #pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p += together) {
-            __m512i four[4];
+#pragma GCC unroll 2
+            for (size_t g = 0; g < groups; g += wide) {
+                __m512i four[4];
 #pragma GCC unroll 4
-            for (size_t i = 0; i < 4; i++) {
-                four[i] = values[i % groups][p + i / groups];
+                for (size_t i = 0; i < 4; i++) {
+                    four[i] = values[g + i % wide][p + i / wide];
+                }
+                int8_t *to = out + p * out_step + g * STOW_512_LANES;
+                stow_512_store_four(to, out_step, wide, stow_512_in_turn(four, minimum));
             }
-            stow_512_store_four(out + p * out_step, out_step, groups, stow_512_in_turn(four, minimum));
         }
         return;
     }
@@ -213,41 +226,30 @@ STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, s
                  pixels, sums);
 }
 
-/* Groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so that
- * all sums are in registers. */
-STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                    const size_t pixels)
+/* Add the products of the kernel's rows to the sums of some groups of outputs of `pixels` vectors. */
+STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t *w, size_t pixel, const size_t groups,
+                                       const size_t pixels, __m512i sums[8][16])
 {
-    const stow_fast_filter *filter = op->filter;
-    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes;
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES, step = op->x_step;
-    __m512i sums[8][16];
-#pragma GCC unroll 8
-    for (size_t g = 0; g < groups; g++) {
-#pragma GCC unroll 16
-        for (size_t p = 0; p < pixels; p++) {
-            sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
-        }
-    }
-    for (size_t row = 0; row < filter->rows; row++) {
+    const size_t step = op->x_step, units = op->filter->units, group_bytes = op->filter->group_bytes;
+    for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *fours[4]; /* of each four vectors the first */
 #pragma GCC unroll 4
         for (size_t i = 0; i < (pixels + 3) / 4; i++) {
             fours[i] = op->lines[row] + (pixel + 4 * i) * step;
             __asm__("" : "+r"(fours[i])); /* gcc would rather keep sixteen distances, in more registers than there are */
         }
-        for (size_t unit = 0; unit < filter->units; unit++, w += 64) {
+        for (size_t unit = 0; unit < units; unit++, w += 64) {
             __m512i weights[8];
 #pragma GCC unroll 8
             for (size_t g = 0; g < groups; g++) {
-                weights[g] = stow_512_load(w + g * filter->group_bytes);
+                weights[g] = stow_512_load(w + g * group_bytes);
+                if (pixels == 1) { /* each weight is used once: nothing else hides where it comes from */
+                    _mm_prefetch((const char *)w + g * group_bytes + STOW_512_AHEAD, _MM_HINT_T0);
+                }
             }
 #pragma GCC unroll 16
             for (size_t p = 0; p < pixels; p++) {
-                int32_t four;
-                memcpy(&four, fours[p / 4] + p % 4 * step, sizeof four);
-                const __m512i spread = _mm512_set1_epi32(four);
+                const __m512i spread = stow_512_spread(fours[p / 4] + p % 4 * step);
 #pragma GCC unroll 8
                 for (size_t g = 0; g < groups; g++) {
                     sums[g][p] = stow_512_products(sums[g][p], spread, weights[g]);
@@ -259,6 +261,26 @@ STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, si
             }
         }
     }
+}
+
+/* Groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so that
+ * all sums are in registers. */
+STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                    const size_t pixels)
+{
+    const stow_fast_filter *filter = op->filter;
+    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 64;
+    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
+    __m512i sums[8][16];
+#pragma GCC unroll 8
+    for (size_t g = 0; g < groups; g++) {
+#pragma GCC unroll 16
+        for (size_t p = 0; p < pixels; p++) {
+            sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+        }
+    }
+    stow_512_multiply(op, w, pixel, groups, pixels, sums);
     switch (filter->ease) {
     case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
     case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
