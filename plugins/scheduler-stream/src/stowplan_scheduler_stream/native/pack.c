@@ -40,10 +40,10 @@ static int done(const portfolio *p)
     return p->s->best_height <= p->goal || p->s->best_height <= p->s->lower;
 }
 
-/* Mostly the goal itself, else a height between it and the best, so that something comes out in any case. */
+/* The goal itself in turn with heights between it and the best: each that is reached brings the next ones down. */
 static int64_t target(const portfolio *p, int64_t run)
 {
-    static const int64_t quarters[TARGETS] = {0, 2, 0, 1};
+    static const int64_t quarters[TARGETS] = {0, 2, 1, 2};
     const search *s = p->s;
     int64_t bottom = p->goal > s->lower ? p->goal : s->lower;
     int64_t height = bottom + (s->best_height - bottom) / 4 * quarters[run % TARGETS];
