@@ -17,7 +17,7 @@ class Clock:
         return None if self._deadline is None else max(0.0, (self._deadline - time.monotonic()) * share)
 
     def is_over(self) -> bool:
-        """Say whether the time is up; whoever asks cuts short what it does. A share that is used up is not all of it."""
+        """Say whether the time is up, not only a share of it; whoever asks cuts short what it does."""
         over = self.left() == 0.0
         self.cut_short |= over
         return over
