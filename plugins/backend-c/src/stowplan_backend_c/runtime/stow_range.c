@@ -9,6 +9,7 @@
 #if STOW_WITH_RANGE
 
 #define STOW_RANGE_BITS 12u
+#define STOW_RANGE_ONE 4096u
 #define STOW_RANGE_RATE 5u
 #define STOW_RANGE_LEAST 0x1000000u /* narrower intervals are widened by a byte */
 #define STOW_RANGE_END_BYTES 4u
@@ -39,7 +40,7 @@ static uint8_t stow_range_byte(stow_range_reader *reader, uint16_t *odds)
         const uint32_t bound = (reader->width >> STOW_RANGE_BITS) * zero;
         if (reader->code < bound) {
             reader->width = bound;
-            odds[node] = (uint16_t)(zero + (((1u << STOW_RANGE_BITS) - zero) >> STOW_RANGE_RATE));
+            odds[node] = (uint16_t)(zero + ((STOW_RANGE_ONE - zero) >> STOW_RANGE_RATE));
             node = node << 1;
         } else {
             reader->code -= bound;
@@ -60,7 +61,7 @@ STOW_API int stow_range_decode(const uint8_t *source, uint32_t source_bytes, uin
     uint16_t odds[256];
     stow_range_reader reader = {source, source_bytes, 0, UINT32_MAX, 0};
     for (uint32_t i = 0; i < 256u; i++) {
-        odds[i] = 1u << (STOW_RANGE_BITS - 1u);
+        odds[i] = STOW_RANGE_ONE / 2u;
     }
     for (uint32_t i = 0; i < STOW_RANGE_END_BYTES; i++) {
         stow_range_read(&reader);
