@@ -16,7 +16,7 @@ test: $(VENV)/.dev-installed
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/src plugins/*/src integrations/setuptools/src
+	$(BIN)/mypy core/src plugins/*/src plugins/_template/*/src integrations/setuptools/src
 
 docs: $(VENV)/.dev-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

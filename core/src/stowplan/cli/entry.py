@@ -27,7 +27,9 @@ COMMANDS = {
     "build": ("build_command", "every model and target of a project; only what changed"),
     "batch": ("batch_command", "many commands from a file, in one process"),
     "cache": ("cache_command", "what the cache holds, and what an output was made from"),
-    "plugins": ("plugins_command", "what is installed, and whether it works"),
+    "plugins": ("plugins_command", "what is installed, and whether it works; check one, begin one"),
+    "doctor": ("doctor_command", "which tools are here, and how to get those that are not"),
+    "completion": ("completion_command", "what makes your shell complete these commands"),
 }
 GARBAGE_THRESHOLD = 50_000
 """A command makes tens of thousands of nouns and hardly a cycle: by default looking for cycles takes a tenth of it."""
