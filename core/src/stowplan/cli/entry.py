@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "compile": ("compile_command", "fit a model into memory, prove the plan, write it"),
     "analyze": ("analyze_command", "the same report and more; writes nothing"),
+    "report": ("report_command", "one page to look at: memory over time, stages, costs, what to change"),
     "inspect": ("inspect_command", "read a model or a plan back"),
     "codegen": ("codegen_command", "write C for firmware from a plan"),
     "run": ("run_command", "run a plan here, exactly as the device will"),

@@ -325,7 +325,11 @@ class LoadOptions:
 
 
 class Accelerated(Compiled, Protocol):
-    """A model that a backend compiled by itself, and what its accelerators took."""
+    """A model that a backend compiled by itself, and what its accelerators took.
+
+    One whose code is for another machine, and cannot run here, also has `estimate`: the `Metrics` that its compiler
+    expects of a run there. `stowplan accelerate` and `stowplan profile` then show those and run nothing.
+    """
 
     @property
     def acceleration(self) -> Acceleration: ...

@@ -5,8 +5,10 @@ from __future__ import annotations
 BUNDLED = frozenset(
     {
         "backend-c",
+        "backend-ethosu",
         "backend-litert",
         "compressor-lz4",
+        "compressor-range",
         "importer-onnx",
         "importer-tflite",
         "profiler-host",
