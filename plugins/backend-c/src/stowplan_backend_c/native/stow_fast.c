@@ -82,11 +82,17 @@ static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *
     const uint32_t excess = (uint32_t)set->bias * (uint32_t)sum;
     words[STOW_FAST_BIAS * set->lanes + lane] = stow_wrap(stow_first_sum(filter, output) - excess);
     words[STOW_FAST_MULTIPLIER * set->lanes + lane] = filter->multiplier[output * filter->step];
+    if (ease != STOW_FAST_HARD) {
+        const int64_t rounding = stow_fast_rounding(ease, right, filter->zero_point);
+        words[STOW_FAST_RIGHT * set->lanes + lane] = stow_fast_right(ease, right);
+        memcpy(&words[(lane % 2 == 0 ? STOW_FAST_EVEN : STOW_FAST_ODD) * set->lanes + lane / 2 * 2], &rounding,
+               sizeof rounding);
+        return;
+    }
     words[STOW_FAST_LEFT * set->lanes + lane] = (int32_t)left;
     words[STOW_FAST_RIGHT * set->lanes + lane] = (int32_t)right;
     words[STOW_FAST_MASK * set->lanes + lane] = stow_wrap(mask);
-    words[STOW_FAST_HALF * set->lanes + lane] =
-        stow_wrap(ease == STOW_FAST_HARD ? mask >> 1 : (mask >> 1) + 1u + ((uint32_t)filter->zero_point << right));
+    words[STOW_FAST_HALF * set->lanes + lane] = stow_wrap(mask >> 1);
 }
 
 /* The largest sum that an output can have, of `depth` weights that lie `step` apart. */

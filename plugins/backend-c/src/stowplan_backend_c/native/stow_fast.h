@@ -32,8 +32,12 @@ enum stow_fast_words {
     STOW_FAST_LEFT,  /* shift before the product */
     STOW_FAST_RIGHT, /* shift after it, and what rounding that needs: */
     STOW_FAST_MASK,  /* the bits that are shifted out, */
-    STOW_FAST_HALF,  /* and half of their range, rounded down; in easy filters rounded up, and the zero point with it */
-    STOW_FAST_WORDS
+    STOW_FAST_HALF,  /* and half of their range, rounded down */
+    STOW_FAST_WORDS,
+    /* In easy filters both roundings and the zero point are one number of 64 bits, added to the product; products of even
+     * lanes and of odd ones are computed apart. */
+    STOW_FAST_EVEN = STOW_FAST_MASK,
+    STOW_FAST_ODD = STOW_FAST_HALF
 };
 
 /* How much of what makes an output can be left out. EASY: no sum reaches 2^29, all shifts are to the right, by at most
@@ -41,6 +45,22 @@ enum stow_fast_words {
  * not matter how negative halves are rounded. */
 enum stow_fast_ease { STOW_FAST_HARD, STOW_FAST_EASY, STOW_FAST_EASIEST };
 #define STOW_FAST_EASY_SHIFT 20
+
+/* What is added to the product of a sum and its multiplier where they are easy, so that the upper 32 bits of it, shifted
+ * by one less than `right`, are the output. Where halves are rounded away from zero the sum is doubled first: then its
+ * sign can still be added to those bits. That of the sum does for that of its product, as 0 and -1 are rounded alike. */
+static inline int64_t stow_fast_rounding(int ease, uint32_t right, int32_t zero_point)
+{
+    const int64_t half = (INT64_C(1) << (right - 1u)) + (int64_t)zero_point * (INT64_C(1) << right);
+    const int64_t rounding = (INT64_C(1) << 30) + half * (INT64_C(1) << 31);
+    return ease == STOW_FAST_EASIEST ? rounding : 2 * rounding;
+}
+
+/* How far those bits are shifted. */
+static inline int32_t stow_fast_right(int ease, uint32_t right)
+{
+    return (int32_t)right - (ease == STOW_FAST_EASIEST);
+}
 
 typedef struct stow_fast_filter {
     const uint8_t *weights;
@@ -58,10 +78,13 @@ typedef struct stow_fast_filter {
     float most;
 } stow_fast_filter;
 
-/* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step. */
+/* `pixels` vectors times all outputs. Row r of vector p begins at lines[r] + p * x_step; rows outside [first, last) of
+ * the kernel are zero. */
 typedef struct stow_fast_matrix {
     const stow_fast_filter *filter;
     const uint8_t *const *lines;
+    size_t first;
+    size_t last;
     size_t x_step;
     size_t pixels;
     int8_t *out;
@@ -106,15 +129,18 @@ const stow_fast_set *stow_fast_find(const char *name);
 extern const stow_fast_set stow_fast_avx2, stow_fast_avx512, stow_fast_avx2_floats, stow_fast_avx512_floats;
 #endif
 
-/* Whether an addition is as easy as an EASY filter; its operands may have a shift of 0. */
-static inline int stow_fast_is_easy_add(const int32_t *params)
+/* How easy an addition is, as a filter would be; its operands may have a shift of 0. */
+static inline int stow_fast_ease_of_add(const int32_t *params)
 {
     const int32_t a = params[STOW_ADD_S8_A_SHIFT], b = params[STOW_ADD_S8_B_SHIFT], out = params[STOW_ADD_S8_OUTPUT_SHIFT];
-    return a <= 0 && a >= -STOW_FAST_EASY_SHIFT && b <= 0 && b >= -STOW_FAST_EASY_SHIFT && out < 0 &&
+    const int32_t zero_point = params[STOW_ADD_S8_OUTPUT_ZERO_POINT];
+    const int easy =
+        a <= 0 && a >= -STOW_FAST_EASY_SHIFT && b <= 0 && b >= -STOW_FAST_EASY_SHIFT && out < 0 &&
            out >= -STOW_FAST_EASY_SHIFT && params[STOW_ADD_S8_A_MULTIPLIER] >= 0 &&
            params[STOW_ADD_S8_B_MULTIPLIER] >= 0 && params[STOW_ADD_S8_OUTPUT_MULTIPLIER] >= 0 &&
            stow_is_int8(params[STOW_ADD_S8_A_ZERO_POINT]) && stow_is_int8(params[STOW_ADD_S8_B_ZERO_POINT]) &&
-           stow_is_int8(params[STOW_ADD_S8_OUTPUT_ZERO_POINT]) && params[STOW_ADD_S8_ACT_MAX] == INT8_MAX;
+           stow_is_int8(zero_point) && params[STOW_ADD_S8_ACT_MAX] == INT8_MAX;
+    return !easy ? STOW_FAST_HARD : params[STOW_ADD_S8_ACT_MIN] >= zero_point ? STOW_FAST_EASIEST : STOW_FAST_EASY;
 }
 
 /* Bytes that a line of `elements` takes, with slack. */

@@ -68,14 +68,23 @@ STOW_256_INLINE stow_256_rule stow_256_rule_of(const stow_fast_filter *filter, c
     return rule;
 }
 
+/* An easy sum as an output; see stow_fast_rounding. */
+STOW_256_INLINE __m256i stow_256_easy(stow_256_rule rule, __m256i sum, const int ease)
+{
+    const __m256i x = ease == STOW_FAST_EASIEST ? sum : _mm256_slli_epi32(sum, 1);
+    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, rule.multiplier), rule.mask);
+    const __m256i odd_product = _mm256_mul_epi32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(rule.multiplier, 32));
+    const __m256i odd = _mm256_add_epi64(odd_product, rule.half);
+    const __m256i high = _mm256_blend_epi32(odd, _mm256_srli_epi64(even, 32), 0x55);
+    const __m256i moved = ease == STOW_FAST_EASIEST ? high : _mm256_add_epi32(high, _mm256_srai_epi32(sum, 31));
+    return _mm256_srav_epi32(moved, rule.right);
+}
+
 /* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
 STOW_256_INLINE __m256i stow_256_output(stow_256_rule rule, __m256i sum, const int ease)
 {
     if (ease != STOW_FAST_HARD) {
-        const __m256i high = stow_256_high_product_easy(sum, rule.multiplier);
-        const __m256i near = _mm256_add_epi32(high, rule.half);
-        const __m256i moved = ease == STOW_FAST_EASIEST ? near : _mm256_add_epi32(near, _mm256_srai_epi32(high, 31));
-        return _mm256_max_epi32(_mm256_srav_epi32(moved, rule.right), rule.minimum);
+        return _mm256_max_epi32(stow_256_easy(rule, sum, ease), rule.minimum);
     }
     const __m256i high = stow_256_high_product(_mm256_sllv_epi32(sum, rule.left), rule.multiplier);
     const __m256i value = stow_256_round(high, rule.right, rule.mask, rule.half);
@@ -158,7 +167,7 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
 {
     const stow_fast_filter *filter = op->filter;
     const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_256_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes;
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 32;
     const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES, step = op->x_step;
     __m256i sums[4][4];
 #pragma GCC unroll 4
@@ -168,7 +177,7 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
             sums[g][p] = stow_256_load(words + g * words_step + STOW_FAST_BIAS * STOW_256_LANES);
         }
     }
-    for (size_t row = 0; row < filter->rows; row++) {
+    for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *x = op->lines[row] + pixel * step;
         for (size_t unit = 0; unit < filter->units; unit++, x += 4, w += 32) {
             __m256i weights[4];
@@ -324,7 +333,7 @@ STOW_256_INLINE void stow_256_add_all(const int32_t *given, const int8_t *a, con
 STOW_256 static void stow_256_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
     const size_t whole = size & ~(size_t)7;
-    if (stow_fast_is_easy_add(params)) {
+    if (stow_fast_ease_of_add(params) != STOW_FAST_HARD) {
         stow_256_add_all(params, a, b, out, whole, 1);
     } else {
         stow_256_add_all(params, a, b, out, whole, 0);

@@ -11,10 +11,19 @@
 #define STOW_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define STOW_512_INLINE STOW_512 static inline __attribute__((always_inline))
 #define STOW_512_LANES 16u
+#define STOW_512_AHEAD 1024u /* bytes from a weight to the one that is fetched early */
 
 STOW_512_INLINE __m512i stow_512_load(const void *from)
 {
     return _mm512_loadu_si512(from);
+}
+
+/* Four bytes in each lane. */
+STOW_512_INLINE __m512i stow_512_spread(const uint8_t *from)
+{
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
 }
 
 /* sums + the products of unsigned and signed bytes. What _mm512_dpbusd_epi32 is, but gcc 12 copies every sum of a loop
@@ -43,16 +52,6 @@ STOW_512_INLINE __m512i stow_512_high_product(__m512i a, __m512i b)
     return _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
 }
 
-/* The same for numbers below 2^30: twice the product, whose upper half lies in a register of its own. */
-STOW_512_INLINE __m512i stow_512_high_product_easy(__m512i a, __m512i b)
-{
-    const __m512i half = _mm512_set1_epi64(INT64_C(1) << 31), twice = _mm512_slli_epi32(a, 1);
-    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(twice, b), half);
-    const __m512i odd =
-        _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(twice, 32), _mm512_srli_epi64(b, 32)), half);
-    return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
-}
-
 STOW_512_INLINE __m512i stow_512_clamp(__m512i value, int32_t zero_point, int32_t minimum, int32_t maximum)
 {
     const __m512i moved = _mm512_add_epi32(value, _mm512_set1_epi32(zero_point));
@@ -61,7 +60,7 @@ STOW_512_INLINE __m512i stow_512_clamp(__m512i value, int32_t zero_point, int32_
 
 /* How sixteen sums become outputs, in registers: outputs are bytes, and storing one could change anything in memory. */
 typedef struct stow_512_rule {
-    __m512i multiplier, left, right, mask, half, minimum;
+    __m512i multiplier, left, right, mask, half;
     int32_t zero_point, lowest, highest;
 } stow_512_rule;
 
@@ -73,7 +72,6 @@ STOW_512_INLINE stow_512_rule stow_512_rule_of(const stow_fast_filter *filter, c
         .right = stow_512_load(words + STOW_FAST_RIGHT * STOW_512_LANES),
         .mask = stow_512_load(words + STOW_FAST_MASK * STOW_512_LANES),
         .half = stow_512_load(words + STOW_FAST_HALF * STOW_512_LANES),
-        .minimum = _mm512_set1_epi32(filter->minimum),
         .zero_point = filter->zero_point,
         .lowest = filter->minimum,
         .highest = filter->maximum,
@@ -81,18 +79,47 @@ STOW_512_INLINE stow_512_rule stow_512_rule_of(const stow_fast_filter *filter, c
     return rule;
 }
 
+/* An easy sum as an output; see stow_fast_rounding. */
+STOW_512_INLINE __m512i stow_512_easy(stow_512_rule rule, __m512i sum, const int ease)
+{
+    const __m512i x = ease == STOW_FAST_EASIEST ? sum : _mm512_slli_epi32(sum, 1);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, rule.multiplier), rule.mask);
+    const __m512i odd_product = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(rule.multiplier, 32));
+    const __m512i odd = _mm512_add_epi64(odd_product, rule.half);
+    const __m512i high = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+    const __m512i moved = ease == STOW_FAST_EASIEST ? high : _mm512_add_epi32(high, _mm512_srai_epi32(sum, 31));
+    return _mm512_srav_epi32(moved, rule.right);
+}
+
 /* Outputs, still as 32 bits each; where they are easy, whoever packs them saturates them. */
 STOW_512_INLINE __m512i stow_512_output(stow_512_rule rule, __m512i sum, const int ease)
 {
     if (ease != STOW_FAST_HARD) {
-        const __m512i high = stow_512_high_product_easy(sum, rule.multiplier);
-        const __m512i near = _mm512_add_epi32(high, rule.half);
-        const __m512i moved = ease == STOW_FAST_EASIEST ? near : _mm512_add_epi32(near, _mm512_srai_epi32(high, 31));
-        return _mm512_max_epi32(_mm512_srav_epi32(moved, rule.right), rule.minimum);
+        return stow_512_easy(rule, sum, ease);
     }
     const __m512i high = stow_512_high_product(_mm512_sllv_epi32(sum, rule.left), rule.multiplier);
     const __m512i value = stow_512_round(high, rule.right, rule.mask, rule.half);
     return stow_512_clamp(value, rule.zero_point, rule.lowest, rule.highest);
+}
+
+/* Sixteen outputs as bytes. */
+STOW_512_INLINE __m128i stow_512_bytes(__m512i value, int32_t minimum)
+{
+    return _mm_max_epi8(_mm512_cvtsepi32_epi8(value), _mm_set1_epi8((int8_t)minimum));
+}
+
+/* Four times sixteen, of which each register gives four bytes to each 128 bits. */
+STOW_512_INLINE __m512i stow_512_mixed(const __m512i *values, int32_t minimum)
+{
+    const __m512i first = _mm512_packs_epi32(values[0], values[1]), second = _mm512_packs_epi32(values[2], values[3]);
+    return _mm512_max_epi8(_mm512_packs_epi16(first, second), _mm512_set1_epi8((int8_t)minimum));
+}
+
+/* The same, one after another. */
+STOW_512_INLINE __m512i stow_512_in_turn(const __m512i *values, int32_t minimum)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, stow_512_mixed(values, minimum));
 }
 
 STOW_512 static void stow_512_bring(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step)
@@ -131,22 +158,107 @@ STOW_512_INLINE void stow_512_store(int8_t *out, size_t left, __m128i bytes)
     }
 }
 
-/* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
-STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                     const size_t pixels, __m512i sums[8][8], const int ease)
+/* Four times sixteen outputs, of as many of `groups` groups as there are, and then of the next vector. */
+STOW_512_INLINE void stow_512_store_four(int8_t *out, size_t out_step, const size_t groups, __m512i bytes)
 {
-    const stow_fast_filter *filter = op->filter;
-    const size_t out_step = op->out_step, outputs = filter->outputs;
-    int8_t *start = op->out + pixel * out_step;
+    if (groups == 4) {
+        _mm512_storeu_si512(out, bytes);
+    } else if (groups == 2) {
+        _mm256_storeu_si256((__m256i *)(void *)out, _mm512_castsi512_si256(bytes));
+        _mm256_storeu_si256((__m256i *)(void *)(out + out_step), _mm512_extracti64x4_epi64(bytes, 1));
+    } else if (out_step == STOW_512_LANES) {
+        _mm512_storeu_si512(out, bytes);
+    } else {
+        _mm_storeu_si128((__m128i *)(void *)out, _mm512_castsi512_si128(bytes));
+        _mm_storeu_si128((__m128i *)(void *)(out + out_step), _mm512_extracti32x4_epi32(bytes, 1));
+        _mm_storeu_si128((__m128i *)(void *)(out + 2 * out_step), _mm512_extracti32x4_epi32(bytes, 2));
+        _mm_storeu_si128((__m128i *)(void *)(out + 3 * out_step), _mm512_extracti32x4_epi32(bytes, 3));
+    }
+}
+
+/* Outputs in their registers to where they lie: four registers at a time where that can be. */
+STOW_512_INLINE void stow_512_put(int8_t *out, size_t out_step, size_t left, int32_t minimum, const size_t groups,
+                                  const size_t pixels, __m512i values[8][16])
+{
+    const size_t wide = groups < 4 ? groups : 4, together = 4 / wide;
+    if (pixels % together == 0 && left >= groups * STOW_512_LANES) {
+#pragma GCC unroll 16
+        for (size_t p = 0; p < pixels; p += together) {
+#pragma GCC unroll 2
+            for (size_t g = 0; g < groups; g += wide) {
+                __m512i four[4];
+#pragma GCC unroll 4
+                for (size_t i = 0; i < 4; i++) {
+                    four[i] = values[g + i % wide][p + i / wide];
+                }
+                int8_t *to = out + p * out_step + g * STOW_512_LANES;
+                stow_512_store_four(to, out_step, wide, stow_512_in_turn(four, minimum));
+            }
+        }
+        return;
+    }
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
-        const size_t first = (group + g) * STOW_512_LANES, left = outputs - first;
+#pragma GCC unroll 16
+        for (size_t p = 0; p < pixels; p++) {
+            int8_t *to = out + p * out_step + g * STOW_512_LANES;
+            stow_512_store(to, left - g * STOW_512_LANES, stow_512_bytes(values[g][p], minimum));
+        }
+    }
+}
+
+/* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
+STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                     const size_t pixels, __m512i sums[8][16], const int ease)
+{
+    const stow_fast_filter *filter = op->filter;
+    const size_t first = group * STOW_512_LANES;
+#pragma GCC unroll 8
+    for (size_t g = 0; g < groups; g++) {
         const stow_512_rule rule =
             stow_512_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
-            const __m512i value = stow_512_output(rule, sums[g][p], ease);
-            stow_512_store(start + p * out_step + first, left, _mm512_cvtsepi32_epi8(value));
+            sums[g][p] = stow_512_output(rule, sums[g][p], ease);
+        }
+    }
+    stow_512_put(op->out + pixel * op->out_step + first, op->out_step, filter->outputs - first, filter->minimum, groups,
+                 pixels, sums);
+}
+
+/* Add the products of the kernel's rows to the sums of some groups of outputs of `pixels` vectors. */
+STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t *w, size_t pixel, const size_t groups,
+                                       const size_t pixels, __m512i sums[8][16])
+{
+    const size_t step = op->x_step, units = op->filter->units, group_bytes = op->filter->group_bytes;
+    for (size_t row = op->first; row < op->last; row++) {
+        const uint8_t *fours[4]; /* of each four vectors the first */
+#pragma GCC unroll 4
+        for (size_t i = 0; i < (pixels + 3) / 4; i++) {
+            fours[i] = op->lines[row] + (pixel + 4 * i) * step;
+            __asm__("" : "+r"(fours[i])); /* gcc would rather keep sixteen distances, in more registers than there are */
+        }
+        for (size_t unit = 0; unit < units; unit++, w += 64) {
+            __m512i weights[8];
+#pragma GCC unroll 8
+            for (size_t g = 0; g < groups; g++) {
+                weights[g] = stow_512_load(w + g * group_bytes);
+                if (pixels == 1) { /* each weight is used once: nothing else hides where it comes from */
+                    _mm_prefetch((const char *)w + g * group_bytes + STOW_512_AHEAD, _MM_HINT_T0);
+                }
+            }
+#pragma GCC unroll 16
+            for (size_t p = 0; p < pixels; p++) {
+                const __m512i spread = stow_512_spread(fours[p / 4] + p % 4 * step);
+#pragma GCC unroll 8
+                for (size_t g = 0; g < groups; g++) {
+                    sums[g][p] = stow_512_products(sums[g][p], spread, weights[g]);
+                }
+            }
+#pragma GCC unroll 4
+            for (size_t i = 0; i < (pixels + 3) / 4; i++) {
+                fours[i] += 4;
+            }
         }
     }
 }
@@ -158,36 +270,17 @@ STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, si
 {
     const stow_fast_filter *filter = op->filter;
     const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes;
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES, step = op->x_step;
-    __m512i sums[8][8];
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 64;
+    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
+    __m512i sums[8][16];
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
             sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
         }
     }
-    for (size_t row = 0; row < filter->rows; row++) {
-        const uint8_t *x = op->lines[row] + pixel * step;
-        for (size_t unit = 0; unit < filter->units; unit++, x += 4, w += 64) {
-            __m512i weights[8];
-#pragma GCC unroll 8
-            for (size_t g = 0; g < groups; g++) {
-                weights[g] = stow_512_load(w + g * filter->group_bytes);
-            }
-#pragma GCC unroll 8
-            for (size_t p = 0; p < pixels; p++) {
-                int32_t four;
-                memcpy(&four, x + p * step, sizeof four);
-                const __m512i spread = _mm512_set1_epi32(four);
-#pragma GCC unroll 8
-                for (size_t g = 0; g < groups; g++) {
-                    sums[g][p] = stow_512_products(sums[g][p], spread, weights[g]);
-                }
-            }
-        }
-    }
+    stow_512_multiply(op, w, pixel, groups, pixels, sums);
     switch (filter->ease) {
     case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
     case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
@@ -195,7 +288,8 @@ STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, si
     }
 }
 
-/* All pixels for some groups: their weights then stay in the nearest cache. */
+/* All pixels for some groups: their weights then stay in the nearest cache. Sixteen sums at a time, that what follows
+ * them is done for many at once, then fewer. */
 #define STOW_512_COLUMN(groups, most)                                                                                  \
     STOW_512 static void stow_512_column_##groups(const stow_fast_matrix *op, size_t group)                            \
     {                                                                                                                  \
@@ -214,7 +308,7 @@ STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, si
         }                                                                                                              \
     }
 
-STOW_512_COLUMN(1, 8)
+STOW_512_COLUMN(1, 16)
 STOW_512_COLUMN(2, 8)
 STOW_512_COLUMN(4, 4)
 STOW_512_COLUMN(8, 1)
@@ -271,7 +365,7 @@ STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const ui
             sums[v] = stow_512_any_output(filter, words + v * words_step, sums[v]);
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
-        const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3]));
+        const __m512i bytes = stow_512_mixed(sums, filter->minimum);
         if (size - at >= 64) {
             _mm512_storeu_si512(out + at, bytes);
         } else {
@@ -291,34 +385,75 @@ STOW_512_INLINE __m512i stow_512_scaled(__m512i value, int32_t multiplier, int32
                           _mm512_set1_epi32(stow_wrap(mask >> 1)));
 }
 
-/* d * 2^20 scaled, for d of at most 9 bits, a multiplier that is not negative and a shift to the right by up to 20: the
- * product of 40 bits is put together from parts that fit 32. */
-STOW_512_INLINE __m512i stow_512_operand(__m512i d, int32_t multiplier, int32_t shift)
+/* How an operand is scaled: d * 2^20 times a multiplier that is not negative, shifted right by up to 20, for d of at
+ * most 9 bits. The product of 40 bits is put together from that of the multiplier's upper bits, and that of its lowest 11
+ * and all that rounds: the instruction for it multiplies d's lower half by one number and its sign by another. */
+typedef struct stow_512_scale {
+    __m512i zero_point, upper, lower, rounding, right;
+} stow_512_scale;
+
+STOW_512_INLINE stow_512_scale stow_512_scale_of(int32_t zero_point, int32_t multiplier, int32_t shift)
 {
-    if (multiplier == 1 << 30 && shift == 0) {
-        return _mm512_slli_epi32(d, 19); /* a half: that of the larger scale */
-    }
-    const __m512i high = _mm512_mullo_epi32(d, _mm512_set1_epi32(multiplier >> 11));
-    const __m512i low = _mm512_mullo_epi32(d, _mm512_set1_epi32(multiplier & 2047));
-    const __m512i h = _mm512_add_epi32(high, _mm512_srai_epi32(_mm512_add_epi32(low, _mm512_set1_epi32(1024)), 11));
-    const __m512i half = _mm512_set1_epi32(shift == 0 ? 0 : 1 << (-shift - 1));
-    const __m512i away = _mm512_and_si512(_mm512_srai_epi32(h, 31), _mm512_set1_epi32(shift == 0 ? 0 : -1));
-    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(h, half), away), _mm512_set1_epi32(-shift));
+    const int32_t away = shift == 0 ? 0 : 1 << 27, half = shift == 0 ? 0 : 1 << (-shift - 1);
+    const stow_512_scale scale = {
+        .zero_point = _mm512_set1_epi32(zero_point),
+        .upper = _mm512_set1_epi32(multiplier >> 11),
+        .lower = _mm512_set1_epi32((multiplier & 2047) | away),
+        .rounding = _mm512_set1_epi32(1024 + half * 2048),
+        .right = _mm512_set1_epi32(-shift),
+    };
+    return scale;
 }
 
-/* The sum of two operands less their zero points, as outputs before they are saturated. */
-STOW_512_INLINE __m512i stow_512_easy_sum(const int32_t *params, __m512i x, __m512i y)
+/* An operand whose multiplier is a half, that of the larger scale, is d * 2^19. */
+STOW_512_INLINE __m512i stow_512_operand(stow_512_scale scale, const int8_t *from, const int is_half)
 {
-    const int32_t right = -params[STOW_ADD_S8_OUTPUT_SHIFT];
-    const __m512i half = _mm512_set1_epi32(
-        stow_wrap((UINT32_C(1) << (right - 1)) + ((uint32_t)params[STOW_ADD_S8_OUTPUT_ZERO_POINT] << right)));
-    const __m512i sum =
-        _mm512_add_epi32(stow_512_operand(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]),
-                         stow_512_operand(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]));
-    const __m512i high = stow_512_high_product_easy(sum, _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]));
-    const __m512i near = _mm512_add_epi32(_mm512_add_epi32(high, half), _mm512_srai_epi32(high, 31));
-    return _mm512_max_epi32(_mm512_srav_epi32(near, _mm512_set1_epi32(right)),
-                            _mm512_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
+    const __m512i x = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+    const __m512i d = _mm512_sub_epi32(x, scale.zero_point);
+    if (is_half) {
+        return _mm512_slli_epi32(d, 19);
+    }
+    const __m512i low = _mm512_srai_epi32(_mm512_dpwssd_epi32(scale.rounding, d, scale.lower), 11);
+    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_mullo_epi32(d, scale.upper), low), scale.right);
+}
+
+STOW_512_INLINE stow_512_rule stow_512_rule_of_add(const int32_t *params, const int ease)
+{
+    const uint32_t right = 0u - (uint32_t)params[STOW_ADD_S8_OUTPUT_SHIFT];
+    const __m512i rounding =
+        _mm512_set1_epi64(stow_fast_rounding(ease, right, params[STOW_ADD_S8_OUTPUT_ZERO_POINT]));
+    const stow_512_rule rule = {
+        .multiplier = _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]),
+        .right = _mm512_set1_epi32(stow_fast_right(ease, right)),
+        .mask = rounding,
+        .half = rounding,
+    };
+    return rule;
+}
+
+/* Sums of as many whole registers as there are; returns how many bytes that is. `half` is the operand whose multiplier
+ * is a half, 1 or 2; 0 where neither's is. */
+STOW_512_INLINE size_t stow_512_easy_sums(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out,
+                                          size_t size, const int ease, const int half)
+{
+    const int32_t minimum = params[STOW_ADD_S8_ACT_MIN];
+    const stow_512_rule rule = stow_512_rule_of_add(params, ease);
+    const stow_512_scale by_a = stow_512_scale_of(params[STOW_ADD_S8_A_ZERO_POINT], params[STOW_ADD_S8_A_MULTIPLIER],
+                                                  params[STOW_ADD_S8_A_SHIFT]);
+    const stow_512_scale by_b = stow_512_scale_of(params[STOW_ADD_S8_B_ZERO_POINT], params[STOW_ADD_S8_B_MULTIPLIER],
+                                                  params[STOW_ADD_S8_B_SHIFT]);
+    size_t i = 0;
+    for (; i + 64 <= size; i += 64) {
+        __m512i sums[4];
+#pragma GCC unroll 4
+        for (size_t v = 0; v < 4; v++) {
+            const __m512i x = stow_512_operand(by_a, a + i + 16 * v, half == 1);
+            const __m512i y = stow_512_operand(by_b, b + i + 16 * v, half == 2);
+            sums[v] = stow_512_easy(rule, _mm512_add_epi32(x, y), ease);
+        }
+        _mm512_storeu_si512(out + i, stow_512_in_turn(sums, minimum));
+    }
+    return i;
 }
 
 /* The same in every case. */
@@ -332,37 +467,42 @@ STOW_512_INLINE __m512i stow_512_hard_sum(const int32_t *params, __m512i x, __m5
                            params[STOW_ADD_S8_ACT_MAX]);
 }
 
-STOW_512_INLINE __m128i stow_512_add_bytes(const int32_t *params, __m128i a, __m128i b, const int easy)
+STOW_512_INLINE size_t stow_512_add_easy(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out,
+                                         size_t size, const int ease)
+{
+    if (params[STOW_ADD_S8_A_MULTIPLIER] == 1 << 30 && params[STOW_ADD_S8_A_SHIFT] == 0) {
+        return stow_512_easy_sums(params, a, b, out, size, ease, 1);
+    }
+    if (params[STOW_ADD_S8_B_MULTIPLIER] == 1 << 30 && params[STOW_ADD_S8_B_SHIFT] == 0) {
+        return stow_512_easy_sums(params, a, b, out, size, ease, 2);
+    }
+    return stow_512_easy_sums(params, a, b, out, size, ease, 0);
+}
+
+STOW_512_INLINE __m128i stow_512_add_bytes(const int32_t *params, __m128i a, __m128i b)
 {
     const __m512i x = _mm512_sub_epi32(_mm512_cvtepi8_epi32(a), _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT]));
     const __m512i y = _mm512_sub_epi32(_mm512_cvtepi8_epi32(b), _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT]));
-    return _mm512_cvtsepi32_epi8(easy ? stow_512_easy_sum(params, x, y) : stow_512_hard_sum(params, x, y));
+    return _mm512_cvtsepi32_epi8(stow_512_hard_sum(params, x, y));
 }
 
-STOW_512_INLINE void stow_512_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
-                                      const int easy)
+/* Many easy sums at a time, and what is left, or not easy, by sixteen. */
+STOW_512 static void stow_512_add(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
     int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
     memcpy(params, given, sizeof params);
+    const int ease = stow_fast_ease_of_add(params);
     size_t i = 0;
-    for (; i + 16 <= size; i += 16) {
-        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(a + i));
-        const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)(b + i));
-        _mm_storeu_si128((__m128i *)(void *)(out + i), stow_512_add_bytes(params, x, y, easy));
+    if (ease == STOW_FAST_EASIEST) {
+        i = stow_512_add_easy(params, a, b, out, size, STOW_FAST_EASIEST);
+    } else if (ease == STOW_FAST_EASY) {
+        i = stow_512_add_easy(params, a, b, out, size, STOW_FAST_EASY);
     }
-    if (i < size) {
-        const __mmask16 kept = (__mmask16)((1u << (size - i)) - 1u);
+    for (; i < size; i += 16) {
+        const size_t left = size - i;
+        const __mmask16 kept = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1u);
         const __m128i x = _mm_maskz_loadu_epi8(kept, a + i), y = _mm_maskz_loadu_epi8(kept, b + i);
-        _mm_mask_storeu_epi8(out + i, kept, stow_512_add_bytes(params, x, y, easy));
-    }
-}
-
-STOW_512 static void stow_512_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
-{
-    if (stow_fast_is_easy_add(params)) {
-        stow_512_add_all(params, a, b, out, size, 1);
-    } else {
-        stow_512_add_all(params, a, b, out, size, 0);
+        stow_512_store(out + i, left, stow_512_add_bytes(params, x, y));
     }
 }
 

@@ -35,7 +35,8 @@ STOW_F_INLINE void STOW_F(block)(const stow_fast_matrix *op, size_t group, size_
                                  const size_t pixels)
 {
     const stow_fast_filter *filter = op->filter;
-    const uint8_t *w = filter->weights + group * filter->group_bytes;
+    const size_t row_bytes = filter->units * STOW_F_LANES * sizeof(float);
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * row_bytes;
     const size_t step = op->x_step, group_bytes = filter->group_bytes, outputs = filter->outputs;
     const STOW_F_VECTOR least = STOW_F_SET(filter->least), most = STOW_F_SET(filter->most);
     STOW_F_VECTOR sums[4][8];
@@ -46,7 +47,7 @@ STOW_F_INLINE void STOW_F(block)(const stow_fast_matrix *op, size_t group, size_
             sums[g][p] = STOW_F_SET(0.0f);
         }
     }
-    for (size_t row = 0; row < filter->rows; row++) {
+    for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *x = op->lines[row] + pixel * step;
         for (size_t unit = 0; unit < filter->units; unit++, x += sizeof(float), w += STOW_F_LANES * sizeof(float)) {
             STOW_F_VECTOR weights[4];

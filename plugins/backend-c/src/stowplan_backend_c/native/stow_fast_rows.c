@@ -86,7 +86,7 @@ static const uint8_t *stow_fast_line(stow_fast_lines *lines, const stow_place *p
     }
     const uint32_t row = place->image_row + (uint32_t)(place->start + tap * lines->window->dilation_h);
     /* With gaps between taps, rows of one window could fall on one slot; then slots belong to taps. */
-    const size_t slot = lines->window->dilation_h == 1 ? row % lines->slots : (size_t)tap;
+    const size_t slot = lines->window->dilation_h == 1 ? row % (uint32_t)lines->slots : (size_t)tap;
     uint8_t *line = lines->start + slot * slot_bytes;
     if (lines->tags[slot] != row) {
         lines->tags[slot] = row;
@@ -111,7 +111,7 @@ static void stow_fast_conv_flat(const stow_fast *fast, const stow_call *call, co
     const size_t size = (size_t)w->in_w * (size_t)w->in_c, room = fast->scratch_bytes - STOW_FAST_SLACK;
     const uint8_t *line = fast->scratch;
     stow_fast_matrix op = {
-        &node->filter, &line, (size_t)w->in_c * set->element, 0, NULL, (size_t)w->out_c * set->given,
+        &node->filter, &line, 0, 1, (size_t)w->in_c * set->element, 0, NULL, (size_t)w->out_c * set->given,
     };
     const uint32_t last = call->first + call->count;
     for (uint32_t unit = call->first; unit < last;) {
@@ -150,10 +150,13 @@ int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast
         .pixels = (size_t)w.out_w,
         .out_step = (size_t)w.out_c * set->given,
     };
+    const int zero = zero_point + set->bias == 0; /* what padding is: its rows can be left out */
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         const stow_place place = stow_place_of(&w, unit);
-        for (int32_t tap = 0; tap < w.kernel_h; tap++) {
-            under[tap] = stow_fast_line(&lines, &place, tap);
+        op.first = zero ? (size_t)place.taps.first : 0;
+        op.last = zero ? (size_t)place.taps.last : node->filter.rows;
+        for (size_t tap = op.first; tap < op.last; tap++) {
+            under[tap] = stow_fast_line(&lines, &place, (int32_t)tap);
         }
         op.out = (int8_t *)stow_row(&result, unit);
         set->matrix(&op);
@@ -222,7 +225,7 @@ int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fas
     const size_t step = stow_fast_line_bytes(set, features) - STOW_FAST_SLACK;
     const size_t most = (fast->scratch_bytes - STOW_FAST_SLACK) / step;
     const uint8_t *line = fast->scratch;
-    stow_fast_matrix op = {&node->filter, &line, step, 0, NULL, outputs * set->given};
+    stow_fast_matrix op = {&node->filter, &line, 0, 1, step, 0, NULL, outputs * set->given};
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         for (size_t done = 0; done < in_row; done += op.pixels) {
             op.pixels = in_row - done < most ? in_row - done : most;

@@ -4,7 +4,12 @@
  * have the same rounding errors.
  */
 #include "stow_math.h"
+#include "stow_set.h"
 #include "stow_window.h"
+
+#if STOW_WITH_SET_SSE2
+#include <emmintrin.h>
+#endif
 
 #if STOW_WITH_AVERAGE_POOL_2D_S8 || STOW_WITH_AVERAGE_POOL_2D_F32
 
@@ -63,9 +68,48 @@ static int8_t stow_average_s8(const int32_t *params, int32_t sum, int32_t count)
     return (int8_t)stow_clamp(mean, params[STOW_AVERAGE_POOL_2D_S8_ACT_MIN], params[STOW_AVERAGE_POOL_2D_S8_ACT_MAX]);
 }
 
-static void stow_average_add_s8(int32_t *sums, size_t count, const int8_t *x, stow_taps columns, size_t step)
+#if STOW_WITH_SET_SSE2
+
+/* Sixteen bytes of each tap, added up in 16 bits: there are at most 255 of them. */
+static void stow_average_sixteen_s8(int32_t *sums, const int8_t *x, int32_t taps, size_t step)
+{
+    __m128i low = _mm_setzero_si128(), high = low;
+    for (int32_t tap = 0; tap < taps; tap++, x += step) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)x);
+        low = _mm_add_epi16(low, _mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8));
+        high = _mm_add_epi16(high, _mm_srai_epi16(_mm_unpackhi_epi8(bytes, bytes), 8));
+    }
+    const __m128i fours[] = {_mm_unpacklo_epi16(low, low), _mm_unpackhi_epi16(low, low), _mm_unpacklo_epi16(high, high),
+                             _mm_unpackhi_epi16(high, high)};
+    for (size_t i = 0; i < 4; i++) {
+        __m128i *to = (__m128i *)(void *)(sums + 4 * i);
+        _mm_storeu_si128(to, _mm_add_epi32(_mm_loadu_si128(to), _mm_srai_epi32(fours[i], 16)));
+    }
+}
+
+/* Add up as many of `count` channels as can be so; returns how many that is. */
+static size_t stow_average_begin_s8(int32_t *sums, size_t count, const int8_t *x, int32_t taps, size_t step)
 {
     size_t i = 0;
+    for (; taps > 0 && taps <= 255 && i + 16 <= count; i += 16) {
+        stow_average_sixteen_s8(sums + i, x + i, taps, step);
+    }
+    return i;
+}
+
+#else
+
+static size_t stow_average_begin_s8(int32_t *sums, size_t count, const int8_t *x, int32_t taps, size_t step)
+{
+    (void)sums, (void)count, (void)x, (void)taps, (void)step;
+    return 0;
+}
+
+#endif
+
+static void stow_average_add_s8(int32_t *sums, size_t count, const int8_t *x, stow_taps columns, size_t step)
+{
+    size_t i = stow_average_begin_s8(sums, count, x, columns.last - columns.first, step);
     for (; !STOW_SMALL && i + 4 <= count; i += 4) {
         const int8_t *at = x + i;
         int32_t a = sums[i], b = sums[i + 1], c = sums[i + 2], d = sums[i + 3];
