@@ -44,7 +44,7 @@ KINDS = {
     "compressor": Kind(
         work="runs",
         description="Packs weights for stowplan as run lengths, under the name @name@.",
-        usage="Plans can be made with it once the C runtime has a decoder of that name; `stowplan plugins check` tells.",
+        usage="Plans can be made with it once the C runtime has its decoder; `stowplan plugins check` tells.",
     ),
     "backend": Kind(
         work="interpret",
