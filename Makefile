@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MEMBERS := pyproject.toml core/pyproject.toml core/checkout.py $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(VENV)/.demo-installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" CC="$${CC:-cc}" bash examples/digits/demo.sh
@@ -16,7 +16,10 @@ test: $(VENV)/.dev-installed
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/src plugins/*/src integrations/setuptools/src
+	$(BIN)/mypy core/src plugins/*/src plugins/_template/*/src integrations/setuptools/src
+
+docs: $(VENV)/.dev-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

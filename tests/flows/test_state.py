@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -161,3 +163,11 @@ def test_text_forms_show_what_is_kept(tmp_path: Path) -> None:
     assert "flags proven state" in lines
     (line,) = [line for line in lines if line.startswith("state ")]
     assert re.fullmatch(r"state 0 buffer \d+ from buffer \d+, first constant \d+", line)
+
+
+def test_inspect_says_that_a_plan_has_state_and_how_its_weights_are_packed(tmp_path: Path) -> None:
+    plan = tmp_path / "kept.stow"
+    plan.write_bytes(compiled(recurrent(), tmp_path, ("fast", 1 << 20), compressor="range"))
+    command = [sys.executable, "-m", "stowplan", "inspect", str(plan)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert ", compressed, by the range coder, with state" in out.splitlines()[0]

@@ -97,7 +97,11 @@ def test_the_wheels_alone_offer_what_the_checkout_offers(installed: Path, tmp_pa
     together = json.loads(run(sys.executable, *command, cwd=tmp_path))
     assert {row["state"] for row in apart["plugins"]} == {"ok"}
     bundled = [row for row in together["plugins"] if row["provider"].removeprefix("stowplan-") in BUNDLED]
+    for row in (*apart["plugins"], *bundled):
+        assert row.pop("load_us") > 0
     assert apart["plugins"] == bundled
+    entries = {row["provider"].removeprefix("stowplan-") for row in apart["plugins"]}
+    assert sorted(entries) == PLUGINS, "each folder of plugins/ offers something"
 
 
 @pytest.mark.slow

@@ -29,25 +29,35 @@ MEMBERS = (
 
 @cache
 def environment() -> Path:
-    """Make an environment with the wheels of `MEMBERS`, once, and return the folder of its commands.
+    """Make an environment with the wheels of `MEMBERS`, once; return the folder of its commands. Nobody changes it."""
+    return fresh(*MEMBERS)
 
-    What our wheels require comes from the environment that runs the tests: nothing is downloaded. Nobody changes it.
+
+def fresh(*members: str) -> Path:
+    """Make an environment with the wheels of some members, and return the folder of its commands.
+
+    What our wheels require comes from the environment that runs the tests: nothing is downloaded.
     """
     pytest.importorskip("hatchling", reason="needs hatchling to build wheels")
     folder = Path(tempfile.mkdtemp(prefix="stowplan-wheels-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    wheels = folder / "wheels"
-    for member in MEMBERS:
-        _done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels), cwd=ROOT / member)
     home = folder / "env"
     venv.create(home, with_pip=False)
     commands = home / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = (sys.executable, "-m", "pip", "--python", str(commands / "python"))
-    found = [str(path) for path in sorted(wheels.glob("*.whl"))]
-    _done(*pip, "install", "--quiet", "--no-deps", "--no-index", *found, cwd=folder)
+    install(commands, *(ROOT / member for member in members))
     # Searched after the environment's own packages; the checkout's .pth files there are not read.
     (site_packages(commands) / "zz_requirements.pth").write_text("\n".join(_requirements()), "utf-8")
     return commands
+
+
+def install(commands: Path, *projects: Path) -> None:
+    """Build the wheels of some projects and install them into an environment, without what they require."""
+    with tempfile.TemporaryDirectory(prefix="stowplan-built-") as folder:
+        for project in projects:
+            _done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=project)
+        pip = (sys.executable, "-m", "pip", "--python", str(commands / "python"))
+        found = [str(path) for path in sorted(Path(folder).glob("*.whl"))]
+        _done(*pip, "install", "--quiet", "--no-deps", "--no-index", *found, cwd=Path(folder))
 
 
 def cache_folder() -> Path:

@@ -366,18 +366,18 @@ def test_no_name_means_the_models() -> None:
 @pytest.mark.parametrize("kind", [*NODE_KINDS, "all"])
 def test_the_runtime_with_any_one_kernel_compiles_without_a_warning(kind: str, tmp_path: Path) -> None:
     kinds = set(NODE_KINDS) if kind == "all" else {kind}
-    (tmp_path / "runtime.c").write_text(amalgamate(kinds, lz4=kind == "all"))
+    (tmp_path / "runtime.c").write_text(amalgamate(kinds, lz4=kind == "all", range_coder=kind in ("all", "copy")))
     cc(tmp_path, "-O0", "-c", "runtime.c", "-o", "runtime.o")
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang, which warns of other things than gcc")
 @pytest.mark.parametrize("kind", ["copy", "conv_2d_s8", "softmax_f32"])
 def test_clang_has_nothing_to_say_either(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "runtime.c").write_text(amalgamate({kind}, lz4=True))
+    (tmp_path / "runtime.c").write_text(amalgamate({kind}, lz4=True, range_coder=True))
     subprocess.run(["clang", *STRICT, "-c", "runtime.c", "-o", "runtime.o"], cwd=tmp_path, check=True, timeout=300)
 
 
-@pytest.mark.parametrize("compressor", ["none", "lz4"])
+@pytest.mark.parametrize("compressor", ["none", "lz4", "range"])
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_an_app_with_every_kernel_gives_the_bytes_of_run(dtype: str, compressor: str, tmp_path: Path) -> None:
     model_of = pytest.importorskip("every_kernel", reason="needs ai-edge-litert and numpy").model_with_every_kernel
@@ -401,7 +401,7 @@ def test_an_app_with_every_kernel_gives_the_bytes_of_run(dtype: str, compressor:
 def test_kernels_that_are_not_used_are_not_in_the_source() -> None:
     text = amalgamate({"copy"}, lz4=False)
     assert "stow_copy_run" in text
-    for absent in ("stow_conv_2d_s8_run", "stow_softmax_f32_run", "stow_lz4_decode"):
+    for absent in ("stow_conv_2d_s8_run", "stow_softmax_f32_run", "stow_lz4_decode", "stow_range_decode"):
         assert absent not in text
 
 

@@ -65,7 +65,7 @@ def test_mutations_of_plans_written_by_hand(sketch: object, seed: int, driver: P
     assert opened < 5000 - 1000, "most damage to so small a plan must be noticed"
 
 
-@pytest.mark.parametrize("compressor", ["none", "lz4"])
+@pytest.mark.parametrize("compressor", ["none", "lz4", "range"])
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_mutations_of_plans_with_every_kernel(dtype: str, compressor: str, driver: Path, tmp_path: Path) -> None:
     model_of = pytest.importorskip("every_kernel", reason="needs ai-edge-litert and numpy").model_with_every_kernel
@@ -81,10 +81,14 @@ def test_mutations_of_plans_with_every_kernel(dtype: str, compressor: str, drive
     assert 100 < ran <= opened < 1500
 
 
-def test_mutations_of_a_plan_with_streamed_input_and_compressed_weights(driver: Path, tmp_path: Path) -> None:
-    pytest.importorskip("lz4", reason="needs the lz4 package")
+@pytest.mark.parametrize("compressor", ["lz4", "range"])
+def test_mutations_of_a_plan_with_streamed_input_and_compressed_weights(
+    compressor: str, driver: Path, tmp_path: Path
+) -> None:
+    if compressor == "lz4":
+        pytest.importorskip("lz4", reason="needs the lz4 package")
     request = CompileRequest(
-        model_path=DIGITS, pools=(("fast", 2048), ("slow", 8192)), compressor="lz4", stream_inputs=("image",)
+        model_path=DIGITS, pools=(("fast", 2048), ("slow", 8192)), compressor=compressor, stream_inputs=("image",)
     )
     opened, ran = mutated(driver, compile_model(request).data, tmp_path, 5, 1500)
     assert 150 < ran <= opened < 1350

@@ -86,7 +86,7 @@ def _plain(name: str) -> str:
 
 
 def calls(core: str, level: str, folder: Path) -> Calls:
-    (folder / "all.c").write_text(amalgamate(set(NODE_KINDS), lz4=True) + ENTRIES)
+    (folder / "all.c").write_text(amalgamate(set(NODE_KINDS), lz4=True, range_coder=True) + ENTRIES)
     flags = ["-std=c11", level, *f"-mcpu={core}".split(), "-mthumb", "-ffp-contract=off", "-fcallgraph-info=su"]
     subprocess.run([COMPILER, *flags, "-c", "all.c", "-o", "all.o"], cwd=folder, check=True, timeout=300)
     return Calls((folder / "all.ci").read_text())

@@ -73,3 +73,19 @@ def test_what_is_shown_keeps_the_models_own_outputs() -> None:
     made = [output for node in proto.graph.node for output in node.output]
     assert [value.name for value in proto.graph.output] == made
     assert proto.graph.output[-1].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+def test_a_value_that_only_showing_it_asks_for_may_be_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model's output does not depend on `Unique`, so it compiles; with all values shown it does not."""
+    nodes = [helper.make_node("Relu", ["x"], ["out"]), helper.make_node("Unique", ["x"], ["few"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4)) for name in ("x", "out")]
+    graph = helper.make_graph(nodes, "unread", ports[:1], ports[1:])
+    path = tmp_path / "unread.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    assert main(["verify", str(path), "-v", "--samples", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "operators left out: with all that is between them shown: unread.onnx: operator 1 (Unique" in out

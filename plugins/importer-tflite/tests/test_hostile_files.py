@@ -135,11 +135,16 @@ def test_importing_a_model_loads_neither_numpy_nor_a_schema_package() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("family", ["floats", "integers", "recurrent", "wake word"])
+@pytest.mark.parametrize("family", ["floats", "integers", "recurrent", "wake word", "branch", "loop"])
 def test_mutations_of_wider_models_end_in_kernels_or_one_refusal(family: str) -> None:
     """Through to the nodes that kernels get: what converts also lowers, or says by name what does not."""
     if family == "wake word":
         data = next(iter(shared_models("wakeword/esphome_v2_vad.tflite"))).read_bytes()
+    elif family in ("branch", "loop"):
+        models = pytest.importorskip("control_models", reason="needs ai-edge-litert and numpy")
+        data = (
+            models.counting(3) if family == "loop" else models.branching(None, models.unary("LOG"), models.unary("NEG"))
+        )
     else:
         families = pytest.importorskip("every_other_kernel", reason="needs ai-edge-litert and numpy").FAMILIES
         data = families[family]()

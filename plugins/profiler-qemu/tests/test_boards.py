@@ -112,6 +112,17 @@ def test_streamed_rows_are_read_as_the_run_needs_them(inputs: list[bytes]) -> No
         assert streamed.run(inputs) == whole.run(inputs)
 
 
+@pytest.mark.parametrize("name", ["cortex-m4", "rv32"])
+def test_an_input_that_is_read_several_times_over_is_rewound(name: str, digits: bytes, inputs: list[bytes]) -> None:
+    plan = plan_of(DIGITS, 440, stream_inputs=(_input_name(),), recompute=2.0)
+    with (
+        QemuCompiled(digits, BoardOptions(board=board(name))) as whole,
+        QemuCompiled(plan, BoardOptions(board=name)) as again,
+    ):
+        assert again.inputs[0].turns > 1
+        assert again.run(inputs) == whole.run(inputs)
+
+
 def _input_name() -> str:
     from stowplan.planfile.reader import read_plan
 

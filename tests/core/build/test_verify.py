@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphs import random_graph, small_cnn
+from graphs import GraphBuilder, random_graph, small_cnn
 from stowplan.build.prove import separate_schedule
 from stowplan.build.reads import byte_ranges
 from stowplan.build.rows import Layout
@@ -259,3 +259,11 @@ def test_the_two_derivations_of_what_is_read_agree(seed: int) -> None:
                 said = set(layout.reads(index, position, unit))
                 dilated = operator.kind in ("conv_2d", "depthwise_conv_2d") and operator.integer("dilation_h") > 1
                 assert rows == said or (dilated and rows <= said), (operator.source, unit, rows, said)
+
+
+def test_the_untiled_schedule_counts_no_firing_beyond_the_plan_format() -> None:
+    b = GraphBuilder()
+    schedule = separate_schedule(b.graph(b.unary(b.input(1, 140_000, 1, 1), "relu")))
+    covered = [(firing.first, firing.last) for firing in schedule.firings]
+    assert covered == [(0, 65535), (65535, 131070), (131070, 140_000)]
+    assert schedule.regions[-1].last == len(schedule.firings)

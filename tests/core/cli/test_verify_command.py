@@ -183,3 +183,22 @@ def test_the_first_operator_that_differs_is_said(tmp_path: Path, capsys: pytest.
     operators = json.loads(capsys.readouterr().out)["operators"]
     assert operators["first_differing"]["operator"] == 'FULLY_CONNECTED "y"'
     assert operators["first_differing"]["verdict"] == "differs"
+
+
+def test_why_no_operators_are_compared_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from stowplan_importer_tflite import witnesses
+
+    def missing(model: Model) -> None:
+        raise ImportError
+
+    monkeypatch.setattr(witnesses, "WITNESSES", (("nobody", missing),))
+    assert main(["verify", str(DIGITS), "-v", "--samples", "1"]) == 0
+    assert "operators left out: nobody is not installed (pip install nobody)" in capsys.readouterr().out
+    assert main(["verify", str(DIGITS), "-v", "--samples", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["operators_left_out"] == ["nobody is not installed (pip install nobody)"]
+    monkeypatch.delattr(TfliteImporter, "witnesses")
+    assert main(["verify", str(DIGITS), "-v", "--samples", "1"]) == 0
+    assert "the importer tflite knows no runtime that shows its tensors" in capsys.readouterr().out

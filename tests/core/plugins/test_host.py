@@ -36,9 +36,11 @@ def rows(outcome) -> dict[str, dict[str, str]]:
 
 def test_an_installed_plugin_is_offered_by_name_with_its_provider(site, scheduler_source) -> None:
     site.install("acme-scheduler", scheduler_source(), version="1.2")
-    assert rows(site.stowplan("plugins", "--json"))["acme"] == {
+    row = rows(site.stowplan("plugins", "--json"))["acme"]
+    assert row.pop("load_us") > 0
+    assert row == {
         "kind": "scheduler", "name": "acme", "provider": "acme-scheduler", "version": "1.2", "state": "ok",
-        "summary": "made for a test",
+        "contract": 1, "summary": "made for a test",
     }  # fmt: skip
     done = site.ask("print(h.schedulers()['acme'].version, h.provider_version('scheduler', 'acme'))")
     assert (done.out, done.err) == ("7 acme-scheduler 1.2\n", "")
@@ -58,7 +60,12 @@ def test_two_plugins_with_one_name_are_an_error_that_names_both(site, scheduler_
     done = site.ask("h.schedulers()")
     assert 'PluginError: two plugins offer the scheduler "acme": first-plugin 1.0 and second-plugin 2.0.' in done.err
     listed = json.loads(site.stowplan("plugins", "--json").out)["plugins"]
-    assert [row["state"] for row in listed if row["name"] == "acme"] == ["clash", "clash"]
+    clashes = [row for row in listed if row["name"] == "acme"]
+    assert [(row["state"], row["provider"]) for row in clashes] == [
+        ("clash", "first-plugin"),
+        ("clash", "second-plugin"),
+    ]
+    assert "also offered by second-plugin 2.0" in clashes[0]["summary"]
 
 
 def test_the_same_entry_point_twice_is_one_plugin(site, scheduler_source) -> None:

@@ -55,7 +55,7 @@ def analyze_model(
     if asked.minimum:
         minimum, smallest = find_minimum(asker, progress)
         facts = replace(facts, minimum=minimum)
-        plan = plan if request.pools else smallest
+        plan = smallest if plan is None or not request.pools else plan
     if asked.pareto:
         facts = replace(facts, pareto=find_pareto(asker, progress))
     return Analysis(facts, plan)

@@ -155,7 +155,7 @@ class _Panel:
                 f"<title>kept for decompressed weights, {self.pool.reserved_bytes:,} B</title></rect>"
             )
         for tensor, boxes in _by_tensor(self.pool.boxes).items():
-            yield f'<g class="box" fill="{colours[tensor]}">'
+            yield f'<g class="box" fill="{colours[tensor]}" aria-label="{escaped(boxes[0].name, 60)}">'
             yield from map(_box, boxes)
             yield "</g>"
         yield "</g>"

@@ -16,7 +16,7 @@ text{font:12px ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fil
 .peak{stroke:#cf222e;stroke-width:1.5}.peaktext{fill:#cf222e}
 .budget{stroke:#8250df;stroke-width:1.5;stroke-dasharray:7 4}
 .budgettext{fill:#8250df}.curve{fill:none;stroke:#0969da;stroke-width:2}.dot{fill:#0969da}
-.box{stroke:#24292f;stroke-opacity:.35;vector-effect:non-scaling-stroke}.box>*:hover{fill-opacity:.55}
+.box{stroke:#24292f;stroke-opacity:.35}.box>*{vector-effect:non-scaling-stroke}.box>*:hover{fill-opacity:.55}
 .kept{fill:#8c959f;fill-opacity:.45}
 @media (prefers-color-scheme:dark){text{fill:#e6edf3}.quiet{fill:#9198a1}.in{fill:#101418}.paper{fill:#0d1117}
 .plot{fill:#161b22}.grid{stroke:#30363d}.frame{stroke:#6e7681}.odd{fill:#2d333b}.even{fill:#21262d}

@@ -9,7 +9,15 @@ from pathlib import Path
 from statistics import median
 
 from stowplan.cli.caching import add_cache, open_cache, open_store
-from stowplan.cli.loading import add_loading, count_of, cpu_only, load_options, model_backend
+from stowplan.cli.loading import (
+    add_loading,
+    count_of,
+    cpu_only,
+    estimate_line,
+    estimate_of,
+    load_options,
+    model_backend,
+)
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
@@ -20,6 +28,7 @@ from stowplan.plugins.kinds import (
     Accelerated,
     Acceleration,
     LoadOptions,
+    Metrics,
     ModelBackend,
     Partitioning,
     Precompiled,
@@ -67,16 +76,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.aot:
         return _ahead(backend, model, options, arguments)
     with working(f"compiling {model.name}"), closing(backend.load_model(model, options)) as loaded:
-        found = loaded.acceleration
+        found, estimate = loaded.acceleration, estimate_of(loaded)
         cost = None
-        if not arguments.no_measure and found.used != "cpu":
+        if estimate is None and not arguments.no_measure and found.used != "cpu":
             with closing(cpu_only(backend, model, options)) as plain_model:
                 cost = measure(loaded, plain_model, runs)
     unmet = _unmet(found, arguments.require)
     if arguments.json:
-        print_json(_document(model, found, cost, arguments.require, unmet))
+        print_json(_document(model, found, cost, estimate, arguments.require, unmet))
     else:
-        print("\n".join(_lines(model, found, cost)))
+        print("\n".join(_lines(model, found, cost, estimate)))
         if unmet:
             sys.stdout.flush()
             print(f"Error: {unmet}", file=sys.stderr)
@@ -118,7 +127,7 @@ def _unmet(found: Acceleration, require: str | None) -> str:
     return ""
 
 
-def _lines(model: Model, found: Acceleration, cost: Cost | None) -> list[str]:
+def _lines(model: Model, found: Acceleration, cost: Cost | None, estimate: Metrics | None) -> list[str]:
     title = f"{safe(model.name)}   {found.operators} operators, asked for {', '.join(found.asked)}"
     state = "fully accelerated" if found.fully else f"{found.taken} of {found.operators} operators accelerated"
     colour = "green" if found.fully else "bold"
@@ -126,6 +135,8 @@ def _lines(model: Model, found: Acceleration, cost: Cost | None) -> list[str]:
     lines = [painted(title, "bold"), painted(f"runs on {found.used}: {state}", colour), "", *columns(rows)]
     if cost is not None:
         lines += ["", f"measured   {verdict(found, cost)}"]
+    if estimate is not None:
+        lines += ["", estimate_line(estimate, found.used)]
     return lines
 
 
@@ -137,10 +148,12 @@ def _row(share: Share) -> tuple[str, ...]:
 
 
 def _document(
-    model: Model, found: Acceleration, cost: Cost | None, require: str | None, unmet: str
+    model: Model, found: Acceleration, cost: Cost | None, estimate: Metrics | None, require: str | None, unmet: str
 ) -> dict[str, object]:
     measured = None if cost is None else {**plain(cost), "ratio": cost.ratio, "verdict": verdict(found, cost)}
     document: dict[str, object] = dict(report=1, model=model.name, **plain(found), measured=measured, require=require)
+    if estimate is not None:
+        document["estimate"] = plain(estimate)
     return {**document, "error": {"code": "requirement", "message": unmet}} if unmet else document
 
 

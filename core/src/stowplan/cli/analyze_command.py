@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_model, add_plot, input_shapes, recompute, time_limit
+from stowplan.cli.options import add_ascii, add_model, add_plot, input_shapes, recompute, time_limit
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
-from stowplan.errors import DoesNotFit
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.units import parse_pools, parse_size
 
 if TYPE_CHECKING:
     from stowplan.build.analyze import Analysis
+    from stowplan.flow.plan import Plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pareto", action="store_true", help="fast memory against slow traffic, over many budgets")
     add_plot(parser, "the memory map of the plan, or the curve of --pareto,")
+    add_ascii(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
     seconds = time_limit(arguments.time_limit)
+    if arguments.ascii and arguments.json:
+        raise UsageError("--ascii: a map for people; leave out --json")
     if arguments.plot is not None:
         check_output(arguments.plot, [arguments.model])
     from stowplan.build.analyze import Questions, analyze_model
@@ -68,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(refusal(str(refused), refused.code, {}, facts, **written) if refused else document(facts, **written))
     else:
         print_report(facts, verbose=arguments.verbose)
+        if arguments.ascii and analysis.plan is not None:
+            _print_map(analysis.plan)
         if plot:
             print(f"\nwrote {safe(str(arguments.plot))}   {'curve' if arguments.pareto else 'memory map'}")
         if refused:
@@ -88,3 +94,10 @@ def _drawn(analysis: Analysis, arguments: argparse.Namespace) -> str:
     from stowplan.build.map_plot import plan_svg
 
     return plan_svg(analysis.plan)
+
+
+def _print_map(plan: Plan) -> None:
+    from stowplan.build.map_text import text_lines
+    from stowplan.build.memory_map import memory_map
+
+    print("\n".join(["", *map(safe, text_lines(memory_map(plan.graph, plan.schedule)))]))

@@ -43,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fast memory, then slow memory: -m 32K -m 1M or -m 32K+1M",
     )
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="plan to write (default MODEL with .stow)")
-    parser.add_argument("-c", "--compress", metavar="NAME", default="none", help="none or lz4: pack weights per stage")
+    parser.add_argument(
+        "-c", "--compress", metavar="NAME", default="none", help="none, lz4 or range: pack weights per stage"
+    )
     parser.add_argument("--xip", action="store_true", help="weights are read in place from flash at run time")
     parser.add_argument("--keep-names", action="store_true", help="keep all operator and tensor names in the plan")
     parser.add_argument("--no-prove", action="store_true", help="do not run the plan before it is written")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "compile": ("compile_command", "fit a model into memory, prove the plan, write it"),
     "analyze": ("analyze_command", "the same report and more; writes nothing"),
+    "report": ("report_command", "one page to look at: memory over time, stages, costs, what to change"),
     "inspect": ("inspect_command", "read a model or a plan back"),
     "codegen": ("codegen_command", "write C for firmware from a plan"),
     "run": ("run_command", "run a plan here, exactly as the device will"),
@@ -26,7 +27,9 @@ COMMANDS = {
     "build": ("build_command", "every model and target of a project; only what changed"),
     "batch": ("batch_command", "many commands from a file, in one process"),
     "cache": ("cache_command", "what the cache holds, and what an output was made from"),
-    "plugins": ("plugins_command", "what is installed, and whether it works"),
+    "plugins": ("plugins_command", "what is installed, and whether it works; check one, begin one"),
+    "doctor": ("doctor_command", "which tools are here, and how to get those that are not"),
+    "completion": ("completion_command", "what makes your shell complete these commands"),
 }
 GARBAGE_THRESHOLD = 50_000
 """A command makes tens of thousands of nouns and hardly a cycle: by default looking for cycles takes a tenth of it."""

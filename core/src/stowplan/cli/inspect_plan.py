@@ -20,6 +20,8 @@ FLAG_TEXTS = {
     "proven": "proven",
     "names": "all names kept",
     "compressed": "compressed",
+    "range": "by the range coder",
+    "state": "with state",
     "streamed": "inputs streamed",
 }
 

@@ -11,7 +11,8 @@ from stowplan.errors import RuntimeFailure, UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import replace
 from stowplan.plugins.host import host
-from stowplan.plugins.kinds import Accelerated, LoadOptions, ModelBackend
+from stowplan.plugins.kinds import Accelerated, Compiled, LoadOptions, Metrics, ModelBackend
+from stowplan.units import format_size
 
 MOST_RUNS = 1_000_000
 
@@ -59,6 +60,20 @@ def model_backend(name: str) -> ModelBackend:
 def cpu_only(backend: ModelBackend, model: Model, options: LoadOptions) -> Accelerated:
     """Return the same model on the CPU alone, to compare with."""
     return backend.load_model(model, replace(options, accelerators=("cpu",)))
+
+
+def estimate_of(loaded: Compiled) -> Metrics | None:
+    """Return what a compiler expects of a run elsewhere, None for a model that runs here."""
+    found: Metrics | None = getattr(loaded, "estimate", None)
+    return found
+
+
+def estimate_line(estimate: Metrics, used: str) -> str:
+    """Return an estimate in a line: the time of a run, and what it uses of each memory."""
+    sizes = {name.removesuffix("_bytes"): int(size) for name, size in estimate.counters.items()
+             if name.endswith("_bytes") and isinstance(size, int)}  # fmt: skip
+    memories = "".join(f", {name.replace('_', ' ')} {format_size(size)}" for name, size in sizes.items())
+    return f"estimated   {estimate.duration_ns / 1e6:.3g} ms a run on {used}{memories}; it does not run here"
 
 
 def count_of(text: int, option: str) -> int:

@@ -8,17 +8,24 @@ from stowplan.build.facts import Minimum, MinimumFact, ParetoFact
 from stowplan.cli.output import columns, painted
 from stowplan.units import format_size
 
+PARETO_NUMBERS = frozenset({5, 6, 7})
+
 
 def minimum_lines(minimum: Minimum | None) -> list[str]:
     """Return the three minima with their lower bounds; nothing when they were not asked for."""
+    rows = minimum_rows(minimum)
+    return [painted("minimum", "bold"), *columns(rows)] if rows else []
+
+
+def minimum_rows(minimum: Minimum | None) -> list[tuple[str, str, str]]:
+    """Return the kinds of minimum: which, how much, and how near to the least that is."""
     if minimum is None:
         return []
-    rows = [
+    return [
         _minimum("one memory", minimum.one_pool),
         _minimum("fast memory", minimum.fast, "beside ample slow memory, "),
         _minimum("streamed input", minimum.streamed_input),
     ]
-    return [painted("minimum", "bold"), *columns(rows)]
 
 
 def _minimum(label: str, fact: MinimumFact, where: str = "") -> tuple[str, str, str]:
@@ -51,6 +58,12 @@ def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
     """Return the table of plans worth having, smallest fast memory first."""
     if not points:
         return []
+    title = painted("fast memory against slow traffic of one inference", "bold")
+    return [title, *columns(pareto_rows(points), right=PARETO_NUMBERS)]
+
+
+def pareto_rows(points: Sequence[ParetoFact]) -> list[list[str]]:
+    """Return the table's head and its rows; how much is computed again is there where anything is."""
     head: list[str] = ["fast", "slow traffic", "read", "written", "slow memory", "stages", "tiled"]
     rows = [
         [
@@ -64,5 +77,4 @@ def pareto_lines(points: Sequence[ParetoFact]) -> list[str]:
     if any(point.recompute > 1 for point in points):
         head.append("arithmetic")
         rows = [[*row, f"{point.recompute:.2f} x"] for row, point in zip(rows, points, strict=True)]
-    title = painted("fast memory against slow traffic of one inference", "bold")
-    return [title, *columns([head, *rows], right=frozenset({5, 6, 7}))]
+    return [head, *rows]

@@ -37,9 +37,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add what `compile` and `analyze` both take."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="TFLite model")
+def add_model(parser: argparse.ArgumentParser, what: str = "TFLite or ONNX model") -> None:
+    """Add what `compile`, `analyze` and `report` all take."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help=what)
     parser.add_argument(
         "--input-shape",
         metavar="NAME:1x96x96x3",
@@ -77,6 +77,10 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--plot", metavar="FILE.svg", type=Path, help=f"draw {what} as SVG")
+
+
+def add_ascii(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ascii", action="store_true", help="print the memory map in letters as well")
 
 
 def time_limit(text: str | None) -> float | None:

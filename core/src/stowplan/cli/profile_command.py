@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from stowplan.cli.boards import add_board, board_options
-from stowplan.cli.loading import add_loading, count_of, load_options, model_backend
+from stowplan.cli.loading import add_loading, count_of, estimate_line, estimate_of, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
@@ -51,13 +51,17 @@ def run(arguments: argparse.Namespace) -> int:
     load, own = _way(arguments, model)
     profiler = host().profilers()[arguments.profiler or own]
     what = f"recording {model.name}, which takes {format_size(profiler.cost_bytes)} of memory"
-    if not arguments.json:
+    if not arguments.json and profiler.cost_bytes:
         print(
             f"{painted(safe(model.name), 'bold')}   recording takes up to {format_size(profiler.cost_bytes)} of memory"
         )
     with working(what), closing(load()) as loaded:
         recording = profiler.attach(loaded)
-        plain_us, recorded_us = record(loaded, recording, warm_up, runs)
+        estimate = estimate_of(loaded)
+        if estimate is None:
+            plain_us, recorded_us = record(loaded, recording, warm_up, runs)
+        else:
+            runs, plain_us, recorded_us = 1, estimate.duration_ns / 1000, None
         kinds, each = recording.by_kind(), recording.by_operator()
         if arguments.trace is not None:
             write_file(arguments.trace, trace(recording.events(TRACE_EVENTS), model.name))
@@ -66,9 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(dict(report=1, model=model.name, on=used, runs=runs, run_us=plain_us, recorded_run_us=recorded_us,
                         cost_bytes=profiler.cost_bytes, note=note, kinds=plain(kinds), operators=plain(each),
+                        estimate=None if estimate is None else plain(estimate),
                         trace=None if arguments.trace is None else str(arguments.trace)))  # fmt: skip
     else:
-        print("\n".join(_lines(used, runs, plain_us, recorded_us, note, kinds, each if arguments.each else ())))
+        if estimate is None:
+            head = f"{runs} runs on {used}: {recorded_us:.1f} us a run recorded, {plain_us:.1f} us unrecorded"
+        else:
+            head = estimate_line(estimate, used)
+        print("\n".join(_lines(head, runs, note, kinds, each if arguments.each else ())))
         if arguments.trace is not None:
             print(f"wrote {safe(str(arguments.trace))}")
     return 0
@@ -139,11 +148,8 @@ def trace(events: Sequence[ProfileEvent], model: str) -> bytes:
     return json.dumps({"traceEvents": [*names, *rows], "displayTimeUnit": "ms"}).encode()
 
 
-def _lines(
-    used: str, runs: int, plain_us: float, recorded_us: float, note: str, kinds: Sequence[ProfileTotal],
-    each: Sequence[ProfileTotal],
-) -> list[str]:  # fmt: skip
-    lines = [f"{runs} runs on {used}: {recorded_us:.1f} us a run recorded, {plain_us:.1f} us unrecorded"]
+def _lines(head: str, runs: int, note: str, kinds: Sequence[ProfileTotal], each: Sequence[ProfileTotal]) -> list[str]:
+    lines = [head]
     if note:
         lines.append(f"note   {note}")
     if kinds:

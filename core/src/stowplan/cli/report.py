@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 REPORT = 1
 """Version of the JSON report; goes up when a field changes its meaning or goes away."""
+STAGE_HEAD = ("", "operators", "", "peak", "reloads", "spills", "weights", "bound by")
 
 
 def print_report(facts: Facts, verbose: bool = False) -> None:
@@ -83,6 +84,11 @@ def _heading(facts: Facts) -> list[str]:
 
 
 def _shrink(facts: Facts) -> list[str]:
+    rows = shrink_rows(facts)
+    return [painted("what is in the way", "bold"), *columns(rows)] if rows else []
+
+
+def shrink_rows(facts: Facts) -> list[tuple[str, ...]]:
     """Say which tensor to make smaller, and by how much, for the budget to be met."""
     shrink = facts.shrink
     if shrink is None or not shrink.alive:
@@ -93,12 +99,11 @@ def _shrink(facts: Facts) -> list[str]:
     else:
         how = "which alone is not enough"
     needs = f"the least found, {format_size(shrink.over_bytes)} over, at {shortened(shrink.operator)}"
-    rows = [
+    return [
         (f"{shrink.pool} memory needs", format_size(shrink.least_bytes), needs),
         ("shrink first", format_size(most.size_bytes), f"{_alive_words(most)}, {how}"),
         *(("then", format_size(a.size_bytes), _alive_words(a)) for a in shrink.alive[1:3]),
     ]
-    return [painted("what is in the way", "bold"), *columns(rows)]
 
 
 def _alive_words(alive: AliveFact) -> str:
@@ -106,6 +111,11 @@ def _alive_words(alive: AliveFact) -> str:
 
 
 def _memory(facts: Facts) -> list[str]:
+    return [painted("memory", "bold"), *columns(memory_rows(facts)), *columns(trial_rows(facts))]
+
+
+def memory_rows(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return what the model needs in several ways: what, how much, and a remark."""
     rows: list[tuple[str, str, str]] = []
     if facts.tflite_micro_bytes is not None:
         rows.append(_row("TFLite Micro tensors", facts.tflite_micro_bytes, "its planner; kernel scratch excluded"))
@@ -123,42 +133,58 @@ def _memory(facts: Facts) -> list[str]:
     if facts.traffic is not None:
         read, written = (format_size(n) for n in facts.traffic)
         rows.append(("slow traffic", format_size(sum(facts.traffic)), f"{read} read, {written} written in one run"))
-    return [painted("memory", "bold"), *columns(rows), *columns(_trial(t) for t in facts.trials)]
+    return rows
+
+
+def trial_rows(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return the other budgets that were tried."""
+    return [_trial(trial) for trial in facts.trials]
 
 
 def _flash(facts: Facts) -> list[str]:
+    rows = flash_rows(facts)
+    return [painted("flash", "bold"), *columns(rows)] if rows else []
+
+
+def flash_rows(facts: Facts) -> list[tuple[str, str, str]]:
+    """Return what the plan takes of the flash, and what it would take packed."""
     if facts.plan_bytes is None:
         return []
     remark = f"weights {format_size(facts.weight_bytes)}"
     if facts.compressor == "none":
         remark += f", overhead {format_size(facts.plan_bytes - facts.weight_bytes)}"
     else:
-        remark += " before packing"
+        remark += " before packing" if facts.compressor != "unknown" else ", packed"
     if facts.flash_budget_bytes is not None:
         remark += f", {_budget(facts.flash_budget_bytes)}"
     rows = [_row("plan", facts.plan_bytes, remark)]
     rows += [_compressed(name, size, facts.plan_bytes) for name, size in facts.compressed.items()]
-    return [painted("flash", "bold"), *columns(rows)]
+    return rows
 
 
 def _remarks(facts: Facts) -> list[str]:
+    return columns(remark_rows(facts), indent="")
+
+
+def remark_rows(facts: Facts) -> list[tuple[str, str]]:
+    """Return notes of the importer, what is known of the least memory, and how the plan was proven."""
     rows = [("note", note) for note in facts.notes]
     if facts.certificate:
         rows.append(("bound", facts.certificate))
     if facts.proof:
         rows.append(("proof", facts.proof))
-    return columns(rows, indent="")
+    return rows
 
 
 def _stages(stages: tuple[StageFact, ...]) -> list[str]:
     if not stages:
         return []
-    head = ("", "operators", "", "peak", "reloads", "spills", "weights", "bound by")
-    table = columns([head, *(_stage(stage) for stage in stages)], right=frozenset({0}))
+    table = columns([STAGE_HEAD, *map(stage_row, stages)], right=frozenset({0}))
     return [painted("stages", "bold"), *table]
 
 
-def _stage(stage: StageFact) -> tuple[str, ...]:
+def stage_row(stage: StageFact) -> tuple[str, ...]:
+    """Return one stage under `STAGE_HEAD`."""
     how = f"{stage.firings} firings, tiled" if stage.tiled else count(stage.firings, "firing")
     sizes = (stage.peak_bytes, stage.reload_bytes, stage.spill_bytes, stage.weight_bytes)
     return (

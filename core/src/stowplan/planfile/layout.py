@@ -14,7 +14,7 @@ from stowplan.nouns import dataclass
 
 MAGIC = b"STOW"
 VERSION_MAJOR = 1
-VERSION_MINOR = 2
+VERSION_MINOR = 3
 SECTION_ALIGNMENT_BYTES = 16
 NOTHING_16 = 0xFFFF
 NOTHING_32 = 0xFFFFFFFF
@@ -26,7 +26,12 @@ FLAG_COMPRESSED = 8
 FLAG_STATE = 16
 FLAG_STREAMED = 32
 FLAG_TURNS = 64
-KNOWN_FLAGS = FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED | FLAG_TURNS
+FLAG_RANGE = 128
+KNOWN_FLAGS = (
+    FLAG_XIP | FLAG_PROVEN | FLAG_NAMES | FLAG_COMPRESSED | FLAG_STATE | FLAG_STREAMED | FLAG_TURNS | FLAG_RANGE
+)
+DECODERS: Mapping[str, int] = {"lz4": 0, "range": FLAG_RANGE}
+"""Compressors that the C runtime has decoders for, and the flag beside FLAG_COMPRESSED that tells them apart."""
 
 MAX_STREAMED_INPUTS = 32
 """Only the first so many inputs of a plan can be streamed: readers keep them in the bits of one word."""
@@ -115,7 +120,11 @@ HEADER = _record(
     ("magic", "bytes4", "STOW"),
     ("version_major", "u16", "readers refuse a higher one"),
     ("version_minor", "u16", "readers refuse a higher one only with flags they do not know"),
-    ("flags", "u32", "1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns"),
+    (
+        "flags",
+        "u32",
+        "1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns, 128 by range",
+    ),
     ("file_bytes", "u32", "length of the whole file"),
     ("digest", "bytes32", "SHA-256 of the file with these bytes zero"),
     ("model_digest", "bytes32", "SHA-256 of the model file"),

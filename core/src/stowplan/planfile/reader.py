@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 
 from stowplan.errors import PlanError
@@ -163,6 +164,15 @@ _RECORDS = {
     "states": layout.STATE,
 }  # fmt: skip
 _WORDS = {"dims": "I", "row_offsets": "I", "operands": "H", "params": "i"}
+
+
+@contextmanager
+def following(name: str) -> Iterator[None]:
+    """Turn an index that leads nowhere, while the block follows a plan's tables, into a `PlanError` naming `name`."""
+    try:
+        yield
+    except (IndexError, KeyError, ZeroDivisionError) as err:
+        raise PlanError(f"{name}: the plan is damaged: its tables lead nowhere; compile it again") from err
 
 
 def is_plan(data: bytes) -> bool:

@@ -14,6 +14,7 @@ FLAG_NAMES = {
     layout.FLAG_PROVEN: "proven",
     layout.FLAG_NAMES: "names",
     layout.FLAG_COMPRESSED: "compressed",
+    layout.FLAG_RANGE: "range",
     layout.FLAG_STATE: "state",
     layout.FLAG_STREAMED: "streamed",
 }

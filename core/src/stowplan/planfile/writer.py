@@ -116,7 +116,7 @@ class _Writer:
             layout.FLAG_XIP * plan.xip
             + layout.FLAG_PROVEN * plan.proven
             + layout.FLAG_NAMES * plan.keep_names
-            + layout.FLAG_COMPRESSED * bool(plan.blocks)
+            + (layout.FLAG_COMPRESSED | layout.DECODERS[plan.compressor] if plan.blocks else 0)
             + layout.FLAG_STATE * bool(plan.graph.states)
             + layout.FLAG_STREAMED * bool(schedule.streamed)
             + layout.FLAG_TURNS * (sum(node.is_arrival for node in schedule.nodes) > len(schedule.streamed))

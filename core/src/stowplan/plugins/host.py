@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stowplan.errors import PluginError
 from stowplan.plugins import index
+from stowplan.plugins.deprecated import used
 from stowplan.plugins.hooks import PROJECT
 from stowplan.plugins.index import Offer, Plugin
 from stowplan.plugins.known import SUFFIXES, distribution, how_to_install
-from stowplan.plugins.loading import KINDS, BrokenPluginError, collect, describe, import_plugin, one_line, stamps
+from stowplan.plugins.loading import (
+    KINDS,
+    BrokenPluginError,
+    collect,
+    contract_of,
+    describe,
+    import_plugin,
+    one_line,
+    stamps,
+)
 
 if TYPE_CHECKING:
     from pluggy import HookCaller, PluginManager
@@ -25,6 +36,8 @@ if TYPE_CHECKING:
     from stowplan.plugins.kinds import Backend, Compressor, Importer, Profiler, Scheduler
 
 Record = TypeVar("Record", covariant=True)
+WATCHERS: list[Callable[[str, tuple[str, ...], Mapping[str, Any]], None]] = []
+"""Told of each call of a hook: its name, the modules that answer, what they are given. Only tests have a use for it."""
 
 
 class Offers(Mapping[str, Record], Generic[Record]):
@@ -180,8 +193,10 @@ class Host:
         return [(p, o) for p in self.plugins if p.state == "ok" for o in p.offers if o.kind == kind]
 
     def _scan(self, selection: Any) -> tuple[Plugin, ...]:
+        import stowplan.plugins.kinds  # noqa: F401 (what plugins share is not counted as the first one's load time)
         from stowplan.plugins.discovery import find_entries
 
+        _manager()
         return tuple(self._examine(entry, selection.admits(entry)) for entry in find_entries())
 
     def _examine(self, entry: Entry, admitted: bool) -> Plugin:
@@ -194,11 +209,18 @@ class Host:
         )
         if not admitted:
             return Plugin(**facts, state="blocked", reason="left out by STOWPLAN_PLUGINS or STOWPLAN_PLUGINS_BLOCK")
+        began = time.perf_counter_ns()
         try:
-            records, offers, observes = _gather(import_plugin(entry.module), checked=True)
+            module = import_plugin(entry.module)
+            facts.update(contract=contract_of(module))
+            records, offers, observes = _gather(module, checked=True)
         except BrokenPluginError as err:
             return Plugin(**facts, state="broken", reason=str(err), stamps=stamps(entry.module, broken=True))
         self._records[entry.module] = records
+        facts.update(
+            load_us=(time.perf_counter_ns() - began) // 1000,
+            deprecated=used(module, [(kind, record) for (kind, _), record in records.items()]),
+        )
         return Plugin(**facts, state="ok", offers=offers, observes=observes, stamps=stamps(entry.module, broken=False))
 
     def _sniffs(self, plugin: Plugin, name: str, data: bytes) -> bool:
@@ -260,7 +282,15 @@ def _manager() -> PluginManager:
 
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hooks)
+    for watcher in WATCHERS:
+        manager.add_hookcall_monitoring(partial(_told, watcher), lambda *_: None)
     return manager
+
+
+def _told(
+    watcher: Callable[..., None], hook: str, implementations: Sequence[Any], arguments: Mapping[str, Any]
+) -> None:
+    watcher(hook, tuple(implementation.plugin_name for implementation in implementations), arguments)
 
 
 def _gather(module: ModuleType, checked: bool = False) -> tuple[Mapping[tuple[str, str], Any], tuple[Offer, ...], bool]:

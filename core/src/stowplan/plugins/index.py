@@ -18,7 +18,7 @@ from typing import Any
 from stowplan.cache.directory import cache_directory
 from stowplan.nouns import asdict, dataclass
 
-SCHEMA = 2
+SCHEMA = 3
 MOST_INDICES = 16
 Stamp = tuple[str, int, int]
 """A path, its size and its time stamp in nanoseconds (an integer: a float would lose the last digits)."""
@@ -43,7 +43,9 @@ class Offer:
 class Plugin:
     """One installed plugin. `state` is ok, broken or blocked; `reason` says why it is not ok.
 
-    `requires` are the distributions it stands on, with the versions that are installed.
+    `requires` are the distributions it stands on, with the versions that are installed. `contract` is the number of the
+    contract that it was written for (0: unknown), `load_us` what importing it and asking its hooks took when that was
+    last done, `deprecated` what it still uses that will go.
     """
 
     entry: str
@@ -56,6 +58,9 @@ class Plugin:
     observes: bool = False
     stamps: tuple[Stamp, ...] = ()
     requires: tuple[tuple[str, str], ...] = ()
+    contract: int = 0
+    load_us: int = 0
+    deprecated: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -127,4 +132,5 @@ def _plugin(fields: dict[str, Any]) -> Plugin:
     offers = tuple(Offer(**{**offer, "suffixes": tuple(offer["suffixes"])}) for offer in fields.pop("offers"))
     stamps = tuple((str(path), int(size), int(time)) for path, size, time in fields.pop("stamps"))
     requires = tuple((str(name), str(version)) for name, version in fields.pop("requires"))
-    return Plugin(offers=offers, stamps=stamps, requires=requires, **fields)
+    deprecated = tuple(str(line) for line in fields.pop("deprecated"))
+    return Plugin(offers=offers, stamps=stamps, requires=requires, deprecated=deprecated, **fields)

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from stowplan.flow.target import Target
 
 CONTRACT = 1
-"""Goes up only when a plugin written for the previous number would break."""
+"""Goes up only when a plugin written for the previous number would break.
+
+A plugin's module may say `STOWPLAN_CONTRACT = 1`, the number it was written for; without it, it was written for 1.
+"""
+OLDEST_CONTRACT = 1
+"""Plugins written for an older one no longer work."""
 
 
 class Offer(Protocol):
@@ -320,7 +325,11 @@ class LoadOptions:
 
 
 class Accelerated(Compiled, Protocol):
-    """A model that a backend compiled by itself, and what its accelerators took."""
+    """A model that a backend compiled by itself, and what its accelerators took.
+
+    One whose code is for another machine, and cannot run here, also has `estimate`: the `Metrics` that its compiler
+    expects of a run there. `stowplan accelerate` and `stowplan profile` then show those and run nothing.
+    """
 
     @property
     def acceleration(self) -> Acceleration: ...

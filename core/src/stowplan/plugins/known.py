@@ -5,8 +5,10 @@ from __future__ import annotations
 BUNDLED = frozenset(
     {
         "backend-c",
+        "backend-ethosu",
         "backend-litert",
         "compressor-lz4",
+        "compressor-range",
         "importer-onnx",
         "importer-tflite",
         "profiler-host",
@@ -16,6 +18,9 @@ BUNDLED = frozenset(
     }
 )
 """Entry points of the plugins that belong to stowplan itself; each is published as `stowplan-` and its name."""
+
+KINDS_TO_WRITE = ("importer", "scheduler", "compressor", "backend", "profiler")
+"""Kinds of plugin that the conformance kit knows and `stowplan plugins new` writes."""
 
 SUFFIXES = {".onnx": "importer-onnx", ".tflite": "importer-tflite"}
 """Model formats by file name ending, and the plugin that reads each."""

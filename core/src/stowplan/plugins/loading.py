@@ -7,7 +7,9 @@ import importlib.util
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,31 +36,70 @@ class BrokenPluginError(Exception):
 
 
 def import_plugin(module: str) -> ModuleType:
-    """Import a plugin's module. Raises `BrokenPluginError` whatever goes wrong in it, `sys.exit` included."""
+    """Import a plugin's module. Raises `BrokenPluginError` whatever goes wrong in it, `sys.exit` and hanging included.
+
+    What it prints goes to standard error: standard output may be a document that somebody reads.
+    """
     if not module:
         raise BrokenPluginError("its entry_points.txt is damaged")
-    try:
+    with _contained("its import"), redirect_stdout(sys.stderr):
         return importlib.import_module(module)
-    except (Exception, SystemExit) as err:
+
+
+@contextmanager
+def _contained(what: str) -> Iterator[None]:
+    """Turn anything that a plugin raises, or taking too long, into `BrokenPluginError`."""
+    from stowplan.plugins.patience import TookTooLongError, import_seconds, limit
+
+    seconds = import_seconds()
+    try:
+        with limit(seconds):
+            yield
+    except (BrokenPluginError, KeyboardInterrupt):
+        raise
+    except TookTooLongError:
+        raise BrokenPluginError(f"{what} did not end within {seconds:g} s") from None
+    except BaseException as err:  # it must not end the command, whatever it calls its exceptions
         raise BrokenPluginError(one_line(err)) from err
+
+
+def contract_of(module: ModuleType) -> int:
+    """Return the contract that a plugin was written for. Raises `BrokenPluginError` when that is none of ours."""
+    from stowplan.plugins.kinds import CONTRACT, OLDEST_CONTRACT
+
+    found = getattr(module, "STOWPLAN_CONTRACT", 1)
+    if type(found) is not int:
+        raise BrokenPluginError(f"STOWPLAN_CONTRACT is {found!r}; write the number of the contract, {CONTRACT}"[:200])
+    if found > CONTRACT:
+        raise BrokenPluginError(
+            f"it was written for contract {found} of stowplan, this one has {CONTRACT}: upgrade stowplan"
+        )
+    if found < OLDEST_CONTRACT:
+        raise BrokenPluginError(
+            f"it was written for contract {found} of stowplan, this one needs {OLDEST_CONTRACT}: upgrade the plugin"
+        )
+    return found
 
 
 def collect(kind: str, call: Callable[[], Any]) -> tuple[Any, ...]:
     """Return the records of one kind that a plugin's hook gives. Raises `BrokenPluginError` for anything else."""
     hook = f"{PROJECT}_{kind}s"
     try:
-        result = call()
-        if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
-            _dispose(result)
-            raise BrokenPluginError(f"{hook} is asynchronous; write a plain function that returns a list")
-        if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
-            raise BrokenPluginError(f"{hook} returned {type(result).__name__}, not a list of records")
-        # Also runs a generator to its end, so that its errors appear here and not where a build iterates.
-        records = tuple(itertools.islice(result, MOST_RECORDS + 1))
-    except BrokenPluginError:
-        raise
-    except (Exception, SystemExit) as err:
-        raise BrokenPluginError(f"{hook} failed: {one_line(err)}") from err
+        with _contained("it"):
+            return _records(hook, call)
+    except BrokenPluginError as err:
+        raise err if hook in str(err) else BrokenPluginError(f"{hook} failed: {err}") from err
+
+
+def _records(hook: str, call: Callable[[], Any]) -> tuple[Any, ...]:
+    result = call()
+    if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+        _dispose(result)
+        raise BrokenPluginError(f"{hook} is asynchronous; write a plain function that returns a list")
+    if isinstance(result, (str, bytes)) or not hasattr(result, "__iter__"):
+        raise BrokenPluginError(f"{hook} returned {type(result).__name__}, not a list of records")
+    # Also runs a generator to its end, so that its errors appear here and not where a build iterates.
+    records = tuple(itertools.islice(result, MOST_RECORDS + 1))
     if len(records) > MOST_RECORDS:
         raise BrokenPluginError(f"{hook} offers more than {MOST_RECORDS} records")
     return records

@@ -20,16 +20,31 @@ KERNELS = ("auto", "portable", "dsp", "helium", "x86")
 _SETS = {"dsp": "STOW_WITH_SET_DSP", "helium": "STOW_WITH_SET_HELIUM", "x86": "STOW_WITH_SET_SSE2"}
 
 
-def amalgamate(kinds: Collection[str], lz4: bool, specialized: bool = False, kernels: str = "auto") -> str:
+def amalgamate(
+    kinds: Collection[str],
+    lz4: bool,
+    specialized: bool = False,
+    kernels: str = "auto",
+    cases: Mapping[str, bool] | None = None,
+    range_coder: bool = False,
+) -> str:
     """Return the runtime with the kernels of these node kinds (names as in `planfile/kinds.py`).
 
-    With `specialized`, what follows must define `stow_specialized`.
+    With `specialized`, what follows must define `stow_specialized`. `cases` says what of the kernels is needed, see
+    `cases.py`; by default all of it is.
     """
     from stowplan.planfile.kinds import NODE_KINDS
 
     settings = {f"STOW_WITH_{name.upper()}": name in kinds for name in NODE_KINDS}
-    settings |= {"STOW_WITH_LZ4": lz4, "STOW_WITH_DIGEST": True, "STOW_COUNTERS": False, "STOW_WITH_PREPARED": False}
+    settings |= {
+        "STOW_WITH_LZ4": lz4,
+        "STOW_WITH_RANGE": range_coder,
+        "STOW_WITH_DIGEST": True,
+        "STOW_COUNTERS": False,
+        "STOW_WITH_PREPARED": False,
+    }
     settings["STOW_WITH_SPECIALIZED"] = specialized
+    settings |= cases or {}
     if kernels != "auto":
         settings |= {setting: name == kernels for name, setting in _SETS.items()}
     seen: set[str] = set()

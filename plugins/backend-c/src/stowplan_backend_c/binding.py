@@ -22,6 +22,7 @@ _SIGNATURES: tuple[tuple[str, type | None, tuple[type, ...]], ...] = (
     ("stow_output", _POINTER, (_POINTER, ctypes.c_uint32)),
     ("stow_status_text", ctypes.c_char_p, (ctypes.c_int,)),
     ("stow_lz4_decode", ctypes.c_int, (_POINTER, ctypes.c_uint32, _POINTER, ctypes.c_uint32)),
+    ("stow_range_decode", ctypes.c_int, (_POINTER, ctypes.c_uint32, _POINTER, ctypes.c_uint32)),
     ("stow_host_plan_bytes", ctypes.c_size_t, ()),
     ("stow_host_context_bytes", ctypes.c_size_t, ()),
     ("stow_host_fault", ctypes.c_uint32, (_POINTER,)),

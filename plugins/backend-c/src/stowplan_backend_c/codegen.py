@@ -12,6 +12,7 @@ from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import PlanView, read_plan
 from stowplan.plugins.kinds import SourceOptions
 from stowplan_backend_c.amalgam import KERNELS, amalgamate, pruned
+from stowplan_backend_c.cases import cases
 from stowplan_backend_c.golden import golden_digest
 from stowplan_backend_c.names import checked_name, comment, safe_name
 from stowplan_backend_c.packages import PACKAGES, package
@@ -46,9 +47,16 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     values["GOLDEN"] = golden_digest(plan) if options.selftest else ""
     settings = _settings(view, options)
     header = _fill("core.h.in", values, settings)
-    compressed = bool(view.flags & layout.FLAG_COMPRESSED)
+    compressed, by_range = bool(view.flags & layout.FLAG_COMPRESSED), bool(view.flags & layout.FLAG_RANGE)
     values |= dict(
-        RUNTIME=amalgamate(kinds, lz4=compressed, specialized=options.specialize != "none", kernels=options.kernels),
+        RUNTIME=amalgamate(
+            kinds,
+            lz4=compressed and not by_range,
+            range_coder=compressed and by_range,
+            specialized=options.specialize != "none",
+            kernels=options.kernels,
+            cases=cases(view),
+        ),
         SPECIALIZED=specialized(view, name, options.specialize),
         **plan_words(view, inline=options.weights == "inline"),
     )
@@ -106,6 +114,8 @@ def _values(view: PlanView, name: str) -> dict[str, str]:
         "ABI": str(ABI),
         "PLAN_SHORT": view.digest[:16],
         "PLAN_DIGEST": view.digest,
+        "PLAN_DIGEST_BYTES": ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(view.digest)),
+        "DIGEST_OFFSET": str(layout.HEADER.offset_of("digest")),
         "MODEL_DIGEST": view.model_digest,
         "FAST_BYTES": str(view.fast_bytes),
         "SLOW_BYTES": str(view.slow_bytes),
@@ -132,4 +142,4 @@ def _kinds(view: PlanView) -> Collection[str]:
     unknown = sorted(codes - known.keys())
     if unknown:
         raise PlanError(f"the plan has nodes of kind {unknown[0]}, for which there is no kernel here; compile it again")
-    return {known[code] for code in codes} | {"copy"}  # never none at all: C has no empty tables
+    return {known[code] for code in codes}

@@ -9,7 +9,7 @@ from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import Quantization
 from stowplan.nouns import dataclass, field
 from stowplan_importer_tflite import schema
-from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS
+from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS, unsupported
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
 from stowplan_importer_tflite.site import (
     ANYTHING,
@@ -165,7 +165,7 @@ def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
         return _variable(walk, operator)
     lowering = LOWERINGS.get(operator.kind)
     if lowering is None:
-        raise Refusal("not a supported operator")
+        raise Refusal(unsupported.reason(operator.kind))
     expected = schema.OPTIONS.get(operator.kind, 0)
     if expected and operator.options is not None and operator.options_type != expected:
         raise Refusal(f"its options are those of another operator (type {operator.options_type})")

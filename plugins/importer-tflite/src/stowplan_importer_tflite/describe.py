@@ -15,6 +15,7 @@ from stowplan_importer_tflite.load import general_reasons, unique_names, whole
 from stowplan_importer_tflite.parse import FileSubgraph, FileTensor, parse, reading
 from stowplan_importer_tflite.prepare import SHIFT, number
 from stowplan_importer_tflite.schema import VERSION
+from stowplan_importer_tflite.site import Conversion
 
 LARGEST_SHOWN = 3
 
@@ -68,29 +69,33 @@ def _fact(main: FileSubgraph, converted: Converted, index: int) -> OperatorFact:
         name=outputs[0].name if outputs else "",
         outputs=tuple((stated_shape(tensor), tensor.dtype) for tensor in outputs),
         weight_bytes=sum(_constant_bytes(tensor) for tensor in inputs.values()),
-        macs=_macs(main, converted, index),
+        macs=_macs(converted, index),
         reason=converted.refusals.get(index, "")
         or ("follows an unsupported operator" if index in converted.refusals else ""),
     )
 
 
-def _macs(main: FileSubgraph, converted: Converted, index: int) -> int:
-    """Return multiplications of weights with inputs, for the operators that have weights; 0 for all others."""
-    steps = converted.conversions.get(index, ())
-    filters = [s for s in steps if s.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
-    if not filters:
-        return 0
-    conversion = filters[0]
-    outputs = 1
-    for size in conversion.shape:
-        outputs *= size
-    weights = converted.shapes[conversion.inputs[1]]
-    if conversion.kind == "depthwise_conv_2d":
-        return outputs * weights[1] * weights[2]
-    per_output = 1
-    for size in weights[1:]:
-        per_output *= size
-    return outputs * per_output
+def _macs(converted: Converted, index: int) -> int:
+    """Return how many products are added up: of weights with inputs, or of two matrices; 0 for all else."""
+    return sum(_products(converted, step) for step in converted.conversions.get(index, ()))
+
+
+def _products(converted: Converted, step: Conversion) -> int:
+    shapes = [converted.shapes[tensor] for tensor in step.inputs if tensor >= 0]
+    if step.kind in ("conv_2d", "fully_connected"):
+        return prod(step.shape) * prod(shapes[1][1:])
+    if step.kind == "depthwise_conv_2d":
+        return prod(step.shape) * prod(shapes[1][:-1])
+    if step.kind == "transpose_conv_2d":
+        return prod(shapes[0]) * prod(shapes[1][:-1])
+    if step.kind == "batch_matmul":
+        return prod(step.shape) * shapes[0][-2 if step.attributes["adjoint_x"] else -1]
+    if step.kind in ("svdf_state", "svdf_output"):
+        return shapes[0][0] * prod(shapes[1])
+    if step.kind == "lstm":  # of each gate the weights of inputs, of outputs, and a bias
+        batch, time = shapes[0][:2]
+        return batch * time * sum(prod(shape) for shape in shapes[3:] if len(shape) == 2)
+    return 0
 
 
 def _constant_bytes(tensor: FileTensor) -> int:

@@ -14,7 +14,7 @@ from stowplan_importer_tflite.convert import convert
 from stowplan_importer_tflite.parse import FileModel, FileOperator, FileSubgraph, FileTensor
 from stowplan_importer_tflite.variables import RESOURCE_KINDS
 
-MAX_OPERATORS = 1 << 16
+MAX_OPERATORS, MAX_TENSORS = 1 << 16, 1 << 18
 MAX_DEPTH = 8
 MAX_TURNS = 1000
 MAX_CARRIED_BYTES = 1024
@@ -133,7 +133,7 @@ class _Splicing:
                 return None
             if not any(goes_on):
                 return turns
-            if len(self._operators) + len(body.operators) * (len(turns) + 1) > MAX_OPERATORS:
+            if not self._has_room(body, times=len(turns) + 1):
                 return None
             made = self._computed(counting, known)
             known = {position: made[position] for position in counted if position in made}
@@ -161,7 +161,12 @@ class _Splicing:
 
     def _fits(self, inner: FileSubgraph, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
         counts = (len(inner.inputs), len(inner.outputs)) == (len(inputs), len(outputs))
-        return counts and len(self._operators) + len(inner.operators) <= MAX_OPERATORS
+        return counts and self._has_room(inner)
+
+    def _has_room(self, inner: FileSubgraph, times: int = 1) -> bool:
+        """Say whether a subgraph may be put in so many times: a small file may ask for very much."""
+        operators = len(self._operators) + len(inner.operators) * times
+        return operators <= MAX_OPERATORS and len(self._tensors) + len(inner.tensors) * times <= MAX_TENSORS
 
     def _splice(self, inner: FileSubgraph, inputs: Sequence[int], outputs: Mapping[int, int]) -> tuple[int, ...]:
         """Append the operators of a subgraph; return the tensors that hold its outputs."""

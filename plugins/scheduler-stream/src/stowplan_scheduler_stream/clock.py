@@ -17,9 +17,10 @@ class Clock:
         return None if self._deadline is None else max(0.0, (self._deadline - time.monotonic()) * share)
 
     def is_over(self) -> bool:
-        """Say whether the time is up; whoever asks cuts short what it does."""
-        self.cut_short |= self.left() == 0.0
-        return self.cut_short
+        """Say whether the time is up, not only a share of it; whoever asks cuts short what it does."""
+        over = self.left() == 0.0
+        self.cut_short |= over
+        return over
 
     def note(self, cut_short: bool) -> None:
         """Take down that a search was cut short."""

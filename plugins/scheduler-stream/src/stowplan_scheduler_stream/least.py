@@ -65,26 +65,42 @@ def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
 
 
 def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Least:
+    """Place the first order that is found; where the bound is lower still, others as well, the least crowded first."""
     planner = Planner(network, Budget(None, floor), WHOLE.times(further), clock)
     steps = range(len(network.steps))
     best = min(planner.whole(steps, slow=False), planner.greedy(steps, slow=False), key=_height_of)
-    bound, seen = 0, set[tuple[int, ...]]()
-    for seed in range(SEEDS):
-        if best.packed.height_bytes == bound or (seed > 1 and clock.is_over()):
+    first = planner.search(steps, slow=False, share=1 / 3)
+    if first is None:
+        return _Least(Regions(network.graph, network, [best]), 0)
+    bound = _without_padding(planner, first, first.lower_bound_bytes + floor, floor)
+    work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
+    if first.peak_bytes + floor < best.packed.height_bytes:
+        placed = planner.searched(steps, False, first, work // SEEDS, goal_bytes=bound, share=1 / SEEDS)
+        best = min(best, placed, key=_height_of)
+    if best.packed.height_bytes > bound and not clock.is_over():
+        others, bound = _others(planner, first, bound, floor)
+        for found in others:
+            if best.packed.height_bytes == bound or clock.is_over():
+                break
+            if found.peak_bytes + floor < best.packed.height_bytes:
+                placed = planner.searched(steps, False, found, work, goal_bytes=bound, share=3 / 4)
+                best = min(best, placed, key=_height_of)
+    return _Least(Regions(network.graph, network, [best]), bound)
+
+
+def _others(planner: Planner, first: Found, bound: int, floor: int) -> tuple[list[Found], int]:
+    """Return the first order and others, the most promising first, and the bound that is known then."""
+    steps = range(len(planner.network.steps))
+    orders = {first.order: first}
+    for seed in range(SEEDS - 1):
+        if seed > 0 and planner.clock.is_over():
             break
-        found = planner.search(steps, False, max(seed - 1, 0), seed == 1, max(bound - floor, 0), share=1 / 3)
+        found = planner.search(steps, False, seed, cuts=seed == 0, known_bytes=max(bound - floor, 0), share=1 / SEEDS)
         if found is None:
             break
         bound = max(bound, found.lower_bound_bytes + floor)
-        if seed == 0:
-            bound = _without_padding(planner, found, bound, floor)
-        if found.peak_bytes + floor >= best.packed.height_bytes or found.order in seen:
-            continue
-        seen.add(found.order)
-        work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
-        placed = planner.searched(steps, False, found, work, goal_bytes=bound, share=1 / (SEEDS - seed))
-        best = min(best, placed, key=_height_of)
-    return _Least(Regions(network.graph, network, [best]), bound)
+        orders.setdefault(found.order, found)
+    return sorted(orders.values(), key=lambda found: (found.peak_bytes, planner.crowding(steps, False, found))), bound
 
 
 def _repeated(network: Network, least: _Least, floor: int, further: int, clock: Clock, factor: float) -> _Least:

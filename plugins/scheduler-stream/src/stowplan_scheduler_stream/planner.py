@@ -7,7 +7,7 @@ from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network, constants_in
 from stowplan_scheduler_stream.packer import SECOND
-from stowplan_scheduler_stream.packing import NONE, Patience, pack_region
+from stowplan_scheduler_stream.packing import NONE, Patience, crowding, pack_region
 from stowplan_scheduler_stream.region import entering_region, order_region, region_works
 from stowplan_scheduler_stream.search import Effort, Found, find_order
 
@@ -85,6 +85,11 @@ class Planner:
         """Place a searched order; with so much work of the packer, which may take a share of the time that is left."""
         patience = Patience(work, goal_bytes, self.clock.left(share))
         return self._placed(steps, slow, tiled=True, order=found.order, patience=patience)
+
+    def crowding(self, steps: range, slow: bool, found: Found) -> int:
+        """Return how hard a searched order is to place: the less, the easier."""
+        ordered = order_region(self.network, steps, self.network.crossing(steps, slow), True, found.order)
+        return crowding(self.network, ordered)
 
     def search(
         self, steps: range, slow: bool, seed: int = 0, cuts: bool = False, known_bytes: int = 0, share: float = 1.0

@@ -78,13 +78,16 @@ class Removal:
         x, y = found.operator.inputs[0], found.operator.outputs[0]
         kept, wanted = self.kept[self.axes.group(x)], self.kept[self.axes.group(y)]
         period, known = self.axes.period(x), self.absorbing[index]
-        missing = set(range(period)) - kept
-        for output, row in enumerate(found.rows):
-            if output in done or output % self.axes.period(y) not in wanted:
-                continue
-            done.add(output)
-            missing = {c for c in missing if not _reads(row, c, period, found.channels, known)}
-        kept.update(set(range(period)) - missing)
+        outputs = self.axes.period(y)
+        asked = [o for o in range(len(found.rows)) if o not in done and o % outputs in wanted]
+        done.update(asked)
+        reads = 0  # the weights of all these outputs over one another, each output's as one number
+        for output in asked:
+            reads |= int.from_bytes(found.rows[output], "little")
+        if known:
+            reads &= found.elsewhere(known)
+        places = reads.to_bytes(len(found.rows[0]), "little")
+        kept.update(place % period for place, weight in enumerate(places) if weight)
 
     def stays(self, tensor: int) -> list[bool]:
         """Say of each element of a tensor's last axis whether it stays."""
@@ -127,7 +130,8 @@ class Removal:
                 self.kept[self.axes.group(found.operator.inputs[0])],
             )
             inputs = [position % period in kept for position in range(len(rows[0]))]
-            biases = [b + self._dropped(index, found, row, inputs) for b, row in zip(biases, rows, strict=True)]
+            dropped = self._dropped(index, found, inputs)
+            biases = [b + _added(row, dropped) for b, row in zip(biases, rows, strict=True)]
             data = b"".join(bytes(compress(row, inputs)) for row in rows)
             shape = (len(rows), *weights.shape[1:-1], sum(inputs) // prod(weights.shape[1:-1]))
         quantization = _selected(weights.quantization, outputs)
@@ -136,14 +140,12 @@ class Removal:
         )
         return self._biased(found, biases, outputs, tensors, constants)
 
-    def _dropped(self, index: int, found: Filter, row: bytes, inputs: Sequence[bool]) -> int:
-        """Return what the inputs that go would add to a sum."""
-        if all(inputs):
-            return 0
+    def _dropped(self, index: int, found: Filter, inputs: Sequence[bool]) -> list[tuple[int, int]]:
+        """Return the places of the inputs that go, each with what it adds to a sum per unit of its weight."""
         known = self.absorbing[index]
-        weights = memoryview(row).cast("b")
-        gone = (p for p, stays in enumerate(inputs) if not stays and weights[p])
-        return sum(found.added(known[found.channel(0, p)], weights[p]) for p in gone)
+        gone = (p for p, stays in enumerate(inputs) if not stays and found.channel(0, p) in known)
+        added = ((p, found.added(known[found.channel(0, p)], 1)) for p in gone)
+        return [(p, number) for p, number in added if number]
 
     def _biased(
         self, found: Filter, biases: list[int], outputs: list[bool], tensors: list[Tensor], constants: dict[str, bytes]
@@ -178,13 +180,12 @@ class Removal:
         )
 
 
-def _reads(row: bytes, channel: int, period: int, channels: int, known: Constants) -> bool:
-    """Say whether an output with these weights depends on a channel that is not added to its bias."""
-    weights = row[channel::period]
-    if weights.count(0) == len(weights):
-        return False
-    places = (channel + period * i for i, weight in enumerate(weights) if weight)
-    return any(place % channels not in known for place in places)
+def _added(row: bytes, dropped: Sequence[tuple[int, int]]) -> int:
+    """Return what constant inputs that go add to a sum."""
+    if not dropped:
+        return 0
+    weights = memoryview(row).cast("b")
+    return sum(weights[place] * number for place, number in dropped)
 
 
 def _fill(kept: set[int], period: int) -> None:

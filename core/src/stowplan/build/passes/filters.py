@@ -7,7 +7,7 @@ where its inputs are not constant themselves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from stowplan.build.lower.fixed_point import factor, saturate, wrap
@@ -53,20 +53,10 @@ class Filter(NamedTuple):
         """Return what a constant input adds to a sum."""
         return (known - (0 if self.x.quantization is None else self.x.quantization.zero_point)) * weight
 
-    def value(self, output: int, total: int) -> int | None:
-        """Return the number that comes out for a sum; None where this cannot be told here."""
-        source, result, scales = self.x.quantization, self.y.quantization, self.weights.quantization
-        if source is None or result is None or scales is None:
-            return None
-        if self.x.dtype != "int8" and total != 0:
-            return None  # 64-bit sums are scaled in another way
-        scale = scales.scales[output % len(scales.scales)]
-        limits = LIMITS.get(self.operator.text("activation"))
-        if limits is None:
-            return None
-        low, high = integer_range(limits, self.y.dtype, result)
-        scaled = factor(source.scale * scale / result.scale)(wrap(total))
-        return saturate(scaled + result.zero_point, low, high) if low <= high else None
+    def elsewhere(self, channels: Collection[int]) -> int:
+        """Return a mask over an output's weights as one number: all bits of those that belong to other channels."""
+        size, each = len(self.rows[0]), bytes(0 if c in channels else 255 for c in range(self.channels))
+        return int.from_bytes((each * -(-size // len(each)))[:size], "little")
 
 
 def filters(graph: Graph) -> Mapping[int, Filter]:
@@ -99,30 +89,39 @@ def constant_channels(graph: Graph, found: Mapping[int, Filter]) -> Mapping[int,
 
 
 def _computed(found: Filter, before: Constants) -> Constants:
-    after = {}
+    known = {channel: number for channel, number in before.items() if found.absorbs(number)}
+    others = 0 if found.depthwise else found.elsewhere(known)
+    sums = {}
     for output, row in enumerate(found.rows):
-        total = found.biases[output]
-        if row.count(0) < len(row):
-            used = _sum_of_constants(found, output, before)
-            if used is None:
-                continue
-            total += used
-        number = found.value(output, total)
-        if number is not None:
-            after[output] = number
-    return after
+        if row.count(0) == len(row):
+            sums[output] = found.biases[output]
+        elif (output in known) if found.depthwise else not int.from_bytes(row, "little") & others:
+            sums[output] = found.biases[output] + _sum_of_constants(found, output, known)
+    return _values(found, sums) if sums else {}
 
 
-def _sum_of_constants(found: Filter, output: int, before: Constants) -> int | None:
-    """Return what constant inputs add to an output's sum; None when an input is not, or does not everywhere."""
-    total = 0
-    for position, weight in enumerate(memoryview(found.rows[output]).cast("b")):
-        if weight:
-            number = before.get(found.channel(output, position))
-            if number is None or not found.absorbs(number):
-                return None
-            total += found.added(number, weight)
-    return total
+def _sum_of_constants(found: Filter, output: int, known: Constants) -> int:
+    """Return what constant inputs add to an output's sum."""
+    weights = memoryview(found.rows[output]).cast("b")
+    return sum(found.added(known[found.channel(output, p)], weight) for p, weight in enumerate(weights) if weight)
+
+
+def _values(found: Filter, sums: Mapping[int, int]) -> Constants:
+    """Return the numbers that come out for sums, as far as this can be told here."""
+    source, result, weights = found.x.quantization, found.y.quantization, found.weights.quantization
+    limits = LIMITS.get(found.operator.text("activation"))
+    if source is None or result is None or weights is None or limits is None:
+        return {}
+    low, high = integer_range(limits, found.y.dtype, result)
+    if low > high:
+        return {}
+    scales = weights.scales if len(weights.scales) > 1 else weights.scales * len(found.rows)
+    source_scale, result_scale, zero_point = source.scale, result.scale, result.zero_point
+    return {
+        output: saturate(factor(source_scale * scales[output] / result_scale)(wrap(total)) + zero_point, low, high)
+        for output, total in sums.items()
+        if found.x.dtype == "int8" or total == 0  # 64-bit sums are scaled in another way
+    }
 
 
 def _passed_on(graph: Graph, operator: Operator, before: Constants) -> Constants:

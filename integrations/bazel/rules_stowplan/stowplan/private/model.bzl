@@ -133,7 +133,7 @@ _ATTRIBUTES = {
     "c_name": attr.string(doc = "Prefix of all C names and name of the files; the target's name when empty."),
     "codegen_options": attr.string_list(doc = "More options for `stowplan codegen`, as they are."),
     "compile_options": attr.string_list(doc = "More options for `stowplan compile`, as they are."),
-    "compress": attr.string(doc = "How weights are packed per stage: `none` or `lz4`."),
+    "compress": attr.string(doc = "How weights are packed per stage: `none`, `lz4` or `range`."),
     "copts": attr.string_list(
         default = ["-ffp-contract=off"],
         doc = "Options for compiling the C. The default keeps a compiler from fusing multiplications with additions, which would change the results of float models.",

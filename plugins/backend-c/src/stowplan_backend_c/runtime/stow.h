@@ -37,9 +37,12 @@
 #define STOW_COUNTERS 0
 #endif
 
-/* 0 leaves the LZ4 decoder out; plans with compressed weights are then refused. */
+/* 0 leaves a decoder out; plans with weights that it would unpack are then refused. */
 #ifndef STOW_WITH_LZ4
 #define STOW_WITH_LZ4 1
+#endif
+#ifndef STOW_WITH_RANGE
+#define STOW_WITH_RANGE 1
 #endif
 
 /* 0 leaves stow_check_digest out. */

@@ -43,11 +43,20 @@ STOW_API stow_status stow_check_tensors(stow_plan *plan)
     return STOW_OK;
 }
 
+/* Whether this runtime has the decoder that a plan's blocks need. */
+static int stow_can_unpack(const stow_plan *plan)
+{
+    const uint32_t flags = plan->header->flags;
+    if ((flags & STOW_FLAG_COMPRESSED) == 0u) {
+        return 0;
+    }
+    return (flags & STOW_FLAG_RANGE) != 0u ? STOW_WITH_RANGE : STOW_WITH_LZ4;
+}
+
 STOW_API stow_status stow_check_blocks(stow_plan *plan)
 {
-    const int compressed = STOW_WITH_LZ4 && (plan->header->flags & STOW_FLAG_COMPRESSED) != 0;
     plan->fault = 0;
-    if (plan->block_count > 0 && !compressed) {
+    if (plan->block_count > 0 && !stow_can_unpack(plan)) {
         return STOW_BAD_BLOCK;
     }
     for (uint32_t i = 0; i < plan->block_count; i++) {

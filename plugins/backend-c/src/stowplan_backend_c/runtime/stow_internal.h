@@ -84,6 +84,11 @@ STOW_API int stow_is_streamed(const stow_plan *plan, uint32_t input);
 STOW_API int stow_lz4_decode(const uint8_t *source, uint32_t source_bytes, uint8_t *target, uint32_t target_bytes);
 #endif
 
+#if STOW_WITH_RANGE
+/* The same for a range-coded block. */
+STOW_API int stow_range_decode(const uint8_t *source, uint32_t source_bytes, uint8_t *target, uint32_t target_bytes);
+#endif
+
 #if STOW_WITH_DIGEST
 #define STOW_SHA256_BYTES 32u
 

@@ -58,9 +58,13 @@ static int stow_is_average(const stow_facts *facts, uint32_t params, int64_t ele
 
 static int8_t stow_average_s8(const int32_t *params, int32_t sum, int32_t count)
 {
+    const int32_t half = sum > 0 ? count / 2 : -(count / 2);
+#if STOW_WITH_ACCUMULATORS
     /* 64 bits: sums come from the arena and may be anything in a hostile plan. */
-    const int64_t half = sum > 0 ? count / 2 : -(count / 2);
     const int32_t mean = (int32_t)(((int64_t)sum + half) / count);
+#else
+    const int32_t mean = (sum + half) / count; /* at most 2^23 bytes were added */
+#endif
     return (int8_t)stow_clamp(mean, params[STOW_AVERAGE_POOL_2D_S8_ACT_MIN], params[STOW_AVERAGE_POOL_2D_S8_ACT_MAX]);
 }
 
@@ -105,17 +109,22 @@ static size_t stow_average_begin_s8(int32_t *sums, size_t count, const int8_t *x
 
 static void stow_average_add_s8(int32_t *sums, size_t count, const int8_t *x, stow_taps columns, size_t step)
 {
-    const size_t begin = stow_average_begin_s8(sums, count, x, columns.last - columns.first, step);
-    for (int32_t tap = columns.first; begin < count && tap < columns.last; tap++, x += step) {
-        size_t i = begin;
-        for (; i + 4 <= count; i += 4) {
-            sums[i] = stow_wrap_add(sums[i], x[i]);
-            sums[i + 1] = stow_wrap_add(sums[i + 1], x[i + 1]);
-            sums[i + 2] = stow_wrap_add(sums[i + 2], x[i + 2]);
-            sums[i + 3] = stow_wrap_add(sums[i + 3], x[i + 3]);
+    size_t i = stow_average_begin_s8(sums, count, x, columns.last - columns.first, step);
+    for (; !STOW_SMALL && i + 4 <= count; i += 4) {
+        const int8_t *at = x + i;
+        int32_t a = sums[i], b = sums[i + 1], c = sums[i + 2], d = sums[i + 3];
+        for (int32_t tap = columns.first; tap < columns.last; tap++, at += step) {
+            a = stow_wrap_add(a, at[0]);
+            b = stow_wrap_add(b, at[1]);
+            c = stow_wrap_add(c, at[2]);
+            d = stow_wrap_add(d, at[3]);
         }
-        for (; i < count; i++) {
-            sums[i] = stow_wrap_add(sums[i], x[i]);
+        sums[i] = a, sums[i + 1] = b, sums[i + 2] = c, sums[i + 3] = d;
+    }
+    for (; i < count; i++) {
+        const int8_t *at = x + i;
+        for (int32_t tap = columns.first; tap < columns.last; tap++, at += step) {
+            sums[i] = stow_wrap_add(sums[i], *at);
         }
     }
 }
@@ -169,7 +178,7 @@ STOW_API void stow_average_pool_2d_s8_run(const stow_call *call)
     stow_window window;
     stow_read_pool(&window, call->params);
     void *sums = stow_accumulator(call);
-    if (sums != NULL) {
+    if (STOW_WITH_ACCUMULATORS && sums != NULL) {
         stow_average_accumulate_s8(call, &window, sums);
         return;
     }

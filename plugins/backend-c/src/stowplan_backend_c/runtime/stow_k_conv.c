@@ -94,7 +94,7 @@ static void stow_conv_gather_s8(const stow_conv_s8 *conv, size_t column, size_t 
             stow_mm_fill(patch, to, conv->in_zero_point, run);
         } else if (inside) {
             stow_mm_put(patch, to, row + (size_t)left * (size_t)window->in_c + at, run);
-        } else if (window->dilation_w == 1) {
+        } else if (!STOW_WITH_DILATED_COLUMNS || window->dilation_w == 1) {
             stow_conv_gather_row_s8(conv, row, left, at, run, patch, to);
         } else {
             stow_conv_gather_apart_s8(conv, row, left, at, run, patch, to);
@@ -151,7 +151,9 @@ STOW_API void stow_conv_2d_s8_run(const stow_call *call)
     stow_conv_s8 conv;
     stow_conv_read_s8(&conv, call);
     stow_mm_source source = {stow_conv_fetch_s8, &conv, 0, conv.filter.weights_step, STOW_MM_PATCH, &room};
-    memset(room.patch, 0, sizeof room.patch);
+    if (!conv.direct) { /* else a vector has no elements that only pad it */
+        memset(room.patch, 0, sizeof room.patch);
+    }
     const stow_rows result = stow_result(call);
     const uint32_t at_once = stow_conv_rows_at_once(&conv, &result, call->count);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit += at_once) {

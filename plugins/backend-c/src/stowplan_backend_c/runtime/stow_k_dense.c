@@ -56,7 +56,7 @@ static void stow_dense_gather_s8(const stow_dense_s8 *op, size_t number, size_t 
 static void stow_dense_fetch_s8(const stow_mm_source *source, stow_mm_s8 *mm, size_t start)
 {
     const stow_dense_s8 *op = source->kernel;
-    if (op->together) {
+    if (!STOW_WITH_ROWS_APART || op->together) {
         mm->x = (const int8_t *)stow_row(&op->in, 0) + source->number * op->features + start;
         mm->x_step = op->features;
         return;
@@ -77,9 +77,11 @@ STOW_API void stow_fully_connected_s8_run(const stow_call *call)
     op.in = stow_operand(call, 0);
     op.features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
     op.together = stow_rows_are_together(&op.in) && op.filter.weights_step == op.features;
-    const size_t part = op.together ? 0 : STOW_MM_PATCH;
+    const size_t part = !STOW_WITH_ROWS_APART || op.together ? 0 : STOW_MM_PATCH;
     stow_mm_source source = {stow_dense_fetch_s8, &op, 0, op.filter.weights_step, part, &room};
-    memset(room.patch, 0, sizeof room.patch);
+    if (part != 0) {
+        memset(room.patch, 0, sizeof room.patch);
+    }
     const stow_rows result = stow_result(call);
     const size_t outputs = (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {

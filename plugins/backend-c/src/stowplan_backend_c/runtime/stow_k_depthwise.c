@@ -37,7 +37,7 @@ STOW_API void stow_depthwise_conv_2d_s8_run(const stow_call *call)
     stow_read_filter_s8(&op.filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
     op.in = stow_operand(call, 0);
     op.in_zero_point = call->params[STOW_DEPTHWISE_CONV_2D_S8_INPUT_ZERO_POINT];
-    if (stow_accumulator(call) != NULL) {
+    if (STOW_WITH_ACCUMULATORS && stow_accumulator(call) != NULL) {
         stow_depthwise_accumulate_s8(&op, call, stow_accumulator(call));
         return;
     }

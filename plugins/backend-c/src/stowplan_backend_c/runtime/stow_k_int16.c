@@ -13,6 +13,31 @@ static int stow_is_range_s16(const int32_t *range)
 
 #endif
 
+#if STOW_WITH_ADD_INT || STOW_WITH_MUL_INT
+
+typedef int16_t stow_one_s16(const int32_t *params, int32_t a, int32_t b);
+
+/* Sums and products lay out their first parameters alike. */
+static inline void stow_binary_run_s16(const stow_call *call, stow_one_s16 *one)
+{
+    const stow_rows result = stow_result(call);
+    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
+    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
+    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
+    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
+        const int16_t *a = (const int16_t *)(const void *)stow_binary_row(call, 0, unit);
+        const int16_t *b = (const int16_t *)(const void *)stow_binary_row(call, 1, unit);
+        int16_t *out = (int16_t *)(void *)stow_row(&result, unit);
+        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
+            for (size_t c = 0; c < channels; c++) {
+                out[c] = one(call->params, a[c * by_a.channel], b[c * by_b.channel]);
+            }
+        }
+    }
+}
+
+#endif
+
 #if STOW_WITH_ADD_INT
 
 static int16_t stow_add_one_s16(const int32_t *p, int32_t a, int32_t b)
@@ -30,20 +55,7 @@ static int16_t stow_add_one_s16(const int32_t *p, int32_t a, int32_t b)
 
 STOW_API void stow_add_int_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int16_t *a = (const int16_t *)(const void *)stow_binary_row(call, 0, unit);
-        const int16_t *b = (const int16_t *)(const void *)stow_binary_row(call, 1, unit);
-        int16_t *out = (int16_t *)(void *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                out[c] = stow_add_one_s16(call->params, a[c * by_a.channel], b[c * by_b.channel]);
-            }
-        }
-    }
+    stow_binary_run_s16(call, stow_add_one_s16);
 }
 
 STOW_API int stow_add_int_check(const stow_facts *facts)
@@ -66,20 +78,7 @@ static int16_t stow_mul_one_s16(const int32_t *p, int32_t a, int32_t b)
 
 STOW_API void stow_mul_int_run(const stow_call *call)
 {
-    const stow_rows result = stow_result(call);
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
-    const size_t width = (size_t)call->params[STOW_ADD_S8_WIDTH];
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int16_t *a = (const int16_t *)(const void *)stow_binary_row(call, 0, unit);
-        const int16_t *b = (const int16_t *)(const void *)stow_binary_row(call, 1, unit);
-        int16_t *out = (int16_t *)(void *)stow_row(&result, unit);
-        for (size_t w = 0; w < width; w++, a += by_a.column, b += by_b.column, out += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                out[c] = stow_mul_one_s16(call->params, a[c * by_a.channel], b[c * by_b.channel]);
-            }
-        }
-    }
+    stow_binary_run_s16(call, stow_mul_one_s16);
 }
 
 STOW_API int stow_mul_int_check(const stow_facts *facts)

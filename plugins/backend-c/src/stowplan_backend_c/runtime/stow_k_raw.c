@@ -8,18 +8,18 @@
 
 /* In the order of arithmetic_f32's functions. */
 enum stow_integer_functions {
-    STOW_INTEGER_SUB,
-    STOW_INTEGER_DIV,
-    STOW_INTEGER_MAXIMUM,
-    STOW_INTEGER_MINIMUM,
-    STOW_INTEGER_SQUARED_DIFFERENCE,
-    STOW_INTEGER_POW,
-    STOW_INTEGER_FLOOR_DIV,
-    STOW_INTEGER_FLOOR_MOD,
-    STOW_INTEGER_PRELU,
-    STOW_INTEGER_ADD,
-    STOW_INTEGER_MUL,
-    STOW_INTEGER_FUNCTIONS
+    STOW_RAW_SUB,
+    STOW_RAW_DIV,
+    STOW_RAW_MAXIMUM,
+    STOW_RAW_MINIMUM,
+    STOW_RAW_SQUARED_DIFFERENCE,
+    STOW_RAW_POW,
+    STOW_RAW_FLOOR_DIV,
+    STOW_RAW_FLOOR_MOD,
+    STOW_RAW_PRELU,
+    STOW_RAW_ADD,
+    STOW_RAW_MUL,
+    STOW_RAW_FUNCTIONS
 };
 
 _Static_assert(STOW_ARITHMETIC_INT_B_CHANNEL == 10, "it begins as all kinds on two operands do");
@@ -47,16 +47,16 @@ static int64_t stow_integer_one(int32_t function, int64_t a, int64_t b)
 {
     const uint64_t x = (uint64_t)a, y = (uint64_t)b, difference = x - y;
     switch (function) {
-    case STOW_INTEGER_SUB: return (int64_t)difference;
-    case STOW_INTEGER_DIV: return stow_divide_integer(a, b, 0);
-    case STOW_INTEGER_MAXIMUM: return a > b ? a : b;
-    case STOW_INTEGER_MINIMUM: return a < b ? a : b;
-    case STOW_INTEGER_SQUARED_DIFFERENCE: return (int64_t)(difference * difference);
-    case STOW_INTEGER_POW: return stow_power_integer(a, b);
-    case STOW_INTEGER_FLOOR_DIV: return stow_divide_integer(a, b, 1);
-    case STOW_INTEGER_FLOOR_MOD: return (int64_t)(x - y * (uint64_t)stow_divide_integer(a, b, 1));
-    case STOW_INTEGER_ADD: return (int64_t)(x + y);
-    case STOW_INTEGER_MUL: return (int64_t)(x * y);
+    case STOW_RAW_SUB: return (int64_t)difference;
+    case STOW_RAW_DIV: return stow_divide_integer(a, b, 0);
+    case STOW_RAW_MAXIMUM: return a > b ? a : b;
+    case STOW_RAW_MINIMUM: return a < b ? a : b;
+    case STOW_RAW_SQUARED_DIFFERENCE: return (int64_t)(difference * difference);
+    case STOW_RAW_POW: return stow_power_integer(a, b);
+    case STOW_RAW_FLOOR_DIV: return stow_divide_integer(a, b, 1);
+    case STOW_RAW_FLOOR_MOD: return (int64_t)(x - y * (uint64_t)stow_divide_integer(a, b, 1));
+    case STOW_RAW_ADD: return (int64_t)(x + y);
+    case STOW_RAW_MUL: return (int64_t)(x * y);
     default: return a >= 0 ? a : (int64_t)(x * y);
     }
 }
@@ -85,7 +85,7 @@ STOW_API void stow_arithmetic_int_run(const stow_call *call)
 STOW_API int stow_arithmetic_int_check(const stow_facts *facts)
 {
     if (facts->param_count != STOW_ARITHMETIC_INT_PARAMS ||
-        (uint32_t)facts->params[STOW_ARITHMETIC_INT_FUNCTION] >= STOW_INTEGER_FUNCTIONS) {
+        (uint32_t)facts->params[STOW_ARITHMETIC_INT_FUNCTION] >= STOW_RAW_FUNCTIONS) {
         return 0;
     }
     const uint32_t size = stow_integer_bytes(facts->params[STOW_ARITHMETIC_INT_DTYPE]);

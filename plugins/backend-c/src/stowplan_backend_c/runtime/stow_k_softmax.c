@@ -12,18 +12,23 @@ _Static_assert((int)STOW_SOFTMAX_S8_S16_DIFF_MIN == (int)STOW_SOFTMAX_S8_DIFF_MI
 /* Sums of exponentials are Q12.19: this many ones still fit 31 bits. */
 #define STOW_SOFTMAX_MAX_DEPTH 4095
 
+static STOW_CALLED int32_t stow_product_q31(int32_t a, int32_t b)
+{
+    return stow_high_product(a, b);
+}
+
 /* exp(a) in Q0.31 for a in [-1/4, 0): the Taylor polynomial of fourth order around -1/8. */
 static int32_t stow_exp_of_quarter(int32_t a)
 {
     const int32_t exp_of_minus_eighth = 1895147668;
     const int32_t third = 715827883;
     const int32_t x = stow_wrap_add(a, 1 << 28);
-    const int32_t x2 = stow_high_product(x, x);
-    const int32_t x3 = stow_high_product(x2, x);
-    const int32_t x4_by_4 = stow_rounding_shift(stow_high_product(x2, x2), 2);
+    const int32_t x2 = stow_product_q31(x, x);
+    const int32_t x3 = stow_product_q31(x2, x);
+    const int32_t x4_by_4 = stow_rounding_shift_31(stow_product_q31(x2, x2), 2);
     const int32_t rest =
-        stow_rounding_shift(stow_wrap_add(stow_high_product(stow_wrap_add(x4_by_4, x3), third), x2), 1);
-    return stow_wrap_add(exp_of_minus_eighth, stow_high_product(exp_of_minus_eighth, stow_wrap_add(x, rest)));
+        stow_rounding_shift_31(stow_wrap_add(stow_product_q31(stow_wrap_add(x4_by_4, x3), third), x2), 1);
+    return stow_wrap_add(exp_of_minus_eighth, stow_product_q31(exp_of_minus_eighth, stow_wrap_add(x, rest)));
 }
 
 /* exp(a) in Q0.31 for a <= 0 in Q5.26: a quarter's worth by polynomial, then one factor for each further bit. */
@@ -39,7 +44,7 @@ static int32_t stow_exp_of_negative(int32_t a)
     int32_t result = stow_exp_of_quarter(part * 32);
     for (uint32_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
         if ((whole >> (24u + i) & 1u) != 0) {
-            result = stow_high_product(result, factors[i]);
+            result = stow_product_q31(result, factors[i]);
         }
     }
     return result;
@@ -49,10 +54,10 @@ static int32_t stow_exp_of_negative(int32_t a)
 static int32_t stow_inverse_of_one_plus(int32_t a)
 {
     const int32_t half_denominator = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
-    int32_t x = stow_wrap_add(1515870810, stow_high_product(half_denominator, -1010580540)); /* 48/17 - 32/17 d, Q2.29 */
+    int32_t x = stow_wrap_add(1515870810, stow_product_q31(half_denominator, -1010580540)); /* 48/17 - 32/17 d, Q2.29 */
     for (int i = 0; i < 3; i++) {
-        const int32_t error = stow_wrap_subtract(1 << 29, stow_high_product(half_denominator, x));
-        const int64_t step = (int64_t)stow_high_product(x, error) * 4;
+        const int32_t error = stow_wrap_subtract(1 << 29, stow_product_q31(half_denominator, x));
+        const int64_t step = (int64_t)stow_product_q31(x, error) * 4;
         x = stow_wrap_add(x, step > INT32_MAX ? INT32_MAX : step < INT32_MIN ? INT32_MIN : (int32_t)step);
     }
     const int64_t twice = (int64_t)x * 2;
@@ -78,7 +83,7 @@ static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, uint8_t 
     }
     uint32_t sum = 0;
     for (size_t i = 0; i < depth; i++) {
-        sum += (uint32_t)stow_rounding_shift(stow_softmax_exp(params, x[i] - largest), STOW_SUM_INTEGER_BITS);
+        sum += (uint32_t)stow_rounding_shift_31(stow_softmax_exp(params, x[i] - largest), STOW_SUM_INTEGER_BITS);
     }
     uint32_t headroom = 0;
     for (; headroom < 31 && (sum & UINT32_C(0x80000000)) == 0; headroom++) {
@@ -90,7 +95,7 @@ static void stow_softmax_run_s8(const int32_t *params, const int8_t *x, uint8_t 
     const uint32_t bits = headroom < most ? most - headroom : 0;
     const int32_t half = 1 << (out_bits - 1u);
     for (size_t i = 0; i < depth; i++) {
-        const int32_t product = stow_high_product(inverse, stow_softmax_exp(params, x[i] - largest));
+        const int32_t product = stow_product_q31(inverse, stow_softmax_exp(params, x[i] - largest));
         const int32_t value = stow_clamp(stow_rounding_shift(product, bits) - half, -half, half - 1);
         if (out_bits == 8) {
             out[i] = (uint8_t)value;

@@ -14,6 +14,42 @@
 
 #include "stow.h"
 
+/* What only some plans come to: cases for which a set has no fast way, sums in the arena, taps with
+ * gaps between them. Generated code leaves out what its plan is proven not to need. */
+#ifndef STOW_WITH_DSP_MM_FALLBACK
+#define STOW_WITH_DSP_MM_FALLBACK 1
+#endif
+#ifndef STOW_WITH_DSP_DEPTHWISE_FALLBACK
+#define STOW_WITH_DSP_DEPTHWISE_FALLBACK 1
+#endif
+#ifndef STOW_WITH_HELIUM_DEPTHWISE_FALLBACK
+#define STOW_WITH_HELIUM_DEPTHWISE_FALLBACK 1
+#endif
+#ifndef STOW_WITH_ADD_FALLBACK
+#define STOW_WITH_ADD_FALLBACK 1
+#endif
+#ifndef STOW_WITH_DILATED_COLUMNS
+#define STOW_WITH_DILATED_COLUMNS 1
+#endif
+#ifndef STOW_WITH_ACCUMULATORS
+#define STOW_WITH_ACCUMULATORS 1
+#endif
+#ifndef STOW_WITH_LONG_VECTORS
+#define STOW_WITH_LONG_VECTORS 1
+#endif
+#ifndef STOW_WITH_ROWS_APART
+#define STOW_WITH_ROWS_APART 1
+#endif
+
+/* Under -Os loops are not unrolled, and what is written often is called. */
+#ifdef __OPTIMIZE_SIZE__
+#define STOW_SMALL 1
+#define STOW_CALLED __attribute__((noinline))
+#else
+#define STOW_SMALL 0
+#define STOW_CALLED
+#endif
+
 /* The rows of one buffer; row r lies at base + offsets[r], or at base + (r mod height) * stride without a table. */
 typedef struct stow_rows {
     uint8_t *base;

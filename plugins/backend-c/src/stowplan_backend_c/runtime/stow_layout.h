@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #define STOW_VERSION_MAJOR 1
-#define STOW_VERSION_MINOR 2
-#define STOW_KNOWN_FLAGS 127
+#define STOW_VERSION_MINOR 3
+#define STOW_KNOWN_FLAGS 255
 #define STOW_MAX_STREAMED_INPUTS 32u
 
 /* The first 144 bytes of a plan. */
@@ -15,7 +15,7 @@ typedef struct stow_header {
     uint8_t magic[4]; /* STOW */
     uint16_t version_major; /* readers refuse a higher one */
     uint16_t version_minor; /* readers refuse a higher one only with flags they do not know */
-    uint32_t flags; /* 1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns */
+    uint32_t flags; /* 1 weights in place, 2 proven, 4 names, 8 compressed, 16 state, 32 inputs streamed, 64 in turns, 128 by range */
     uint32_t file_bytes; /* length of the whole file */
     uint8_t digest[32]; /* SHA-256 of the file with these bytes zero */
     uint8_t model_digest[32]; /* SHA-256 of the model file */
@@ -205,6 +205,7 @@ enum stow_flags {
     STOW_FLAG_STATE = 16,
     STOW_FLAG_STREAMED = 32,
     STOW_FLAG_TURNS = 64,
+    STOW_FLAG_RANGE = 128,
 };
 
 enum stow_sections {

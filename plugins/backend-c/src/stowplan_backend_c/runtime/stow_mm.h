@@ -52,7 +52,7 @@ static inline void stow_mm_put(stow_mm_patch patch, size_t at, const int8_t *fro
         *to++ = *from++;
         to += (at & 3u) == 3 ? patch.stride - 4 : 0;
     }
-    if (((uintptr_t)from & 3u) == 0) {
+    if (!STOW_SMALL && ((uintptr_t)from & 3u) == 0) {
         for (; size >= 4; size -= 4, from += 4, to += patch.stride) {
             *(uint32_t *)(void *)to = *(const uint32_t *)(const void *)from;
         }
@@ -100,9 +100,9 @@ static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm,
 {
     const stow_set *set = stow_kernel_set();
     const size_t part_most = source->part == 0 ? source->depth : source->part;
-    const size_t most = source->depth <= part_most ? outputs : STOW_MM_OUTPUTS;
+    const size_t most = !STOW_WITH_LONG_VECTORS || source->depth <= part_most ? outputs : STOW_MM_OUTPUTS;
     const size_t step = mm->filter->weights_step;
-    const size_t parts = (source->depth + part_most - 1) / part_most;
+    const size_t parts = !STOW_WITH_LONG_VECTORS ? 1 : (source->depth + part_most - 1) / part_most;
     const size_t part = ((source->depth + parts - 1) / parts + 15u) & ~(size_t)15; /* of about the same size */
     int8_t *out = mm->out;
     mm->sums = source->room->sums;
@@ -120,6 +120,9 @@ static inline void stow_mm_tile_s8(const stow_mm_source *source, stow_mm_s8 *mm,
             mm->ends = mm->depth == left;
             source->fetch(source, mm, start);
             set->mm_s8(mm);
+            if (!STOW_WITH_LONG_VECTORS) {
+                return;
+            }
         }
     }
 }

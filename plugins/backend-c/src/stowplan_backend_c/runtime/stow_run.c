@@ -161,15 +161,32 @@ STOW_API void stow_fire(stow_context *context, const stow_firing *firing)
 #endif
 }
 
+#if STOW_WITH_LZ4 || STOW_WITH_RANGE
+/* Unpack a block to the start of the fast arena, with the decoder that the check of the plan found to be here. */
+static int stow_unpack(const stow_context *context, const stow_block *block, const uint8_t *packed)
+{
+#if STOW_WITH_LZ4 && STOW_WITH_RANGE
+    if ((context->plan->header->flags & STOW_FLAG_RANGE) != 0u) {
+        return stow_range_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
+    }
+#endif
+#if STOW_WITH_LZ4
+    return stow_lz4_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
+#else
+    return stow_range_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
+#endif
+}
+#endif
+
 STOW_API stow_status stow_enter(const stow_context *context, const stow_stage *stage)
 {
-#if STOW_WITH_LZ4
+#if STOW_WITH_LZ4 || STOW_WITH_RANGE
     if (stage->block == STOW_NOTHING_16) {
         return STOW_OK;
     }
     const stow_block *block = &context->plan->blocks[stage->block];
     const uint8_t *packed = context->plan->weights + block->offset_bytes;
-    const int done = stow_lz4_decode(packed, block->packed_bytes, context->fast, block->unpacked_bytes);
+    const int done = stow_unpack(context, block, packed);
     return done ? STOW_OK : STOW_BAD_PACKING;
 #else
     (void)context;

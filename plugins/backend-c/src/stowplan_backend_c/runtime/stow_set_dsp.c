@@ -125,9 +125,13 @@ static void stow_dsp_spread_two(const stow_mm_s8 *mm, const int8_t *x, size_t de
     "smlad %[a0], %[u], %[q], %[a0]\n\tsxtb16 %[t], %[v]\n\tsmlad %[a1], %[t], %[p], %[a1]\n\t"                       \
     "sxtb16 %[v], %[v], ror #8\n\tsmlad %[a1], %[v], %[q], %[a1]\n\t"
 /* Steps until w0 is `end`: one, if their number is odd, then two at a time. */
+#if STOW_SMALL
+#define STOW_DSP_LOOP(step) "1:\n\t" step "cmp %[w0], %[end]\n\tbne 1b"
+#else
 #define STOW_DSP_LOOP(step)                                                                                            \
     "sub %[t], %[end], %[w0]\n\tlsls %[t], %[t], #29\n\tbpl 1f\n\t" step                                                \
     "cmp %[w0], %[end]\n\tbeq 2f\n1:\n\t" step step "cmp %[w0], %[end]\n\tbne 1b\n2:"
+#endif
 
 /* The sums of up to STOW_MM_OUTPUTS outputs: where they begin, where they are kept. */
 typedef struct stow_dsp_sums {
@@ -245,7 +249,9 @@ static __attribute__((noinline)) void stow_dsp_end(const stow_dsp_part *part, si
         return;
     }
     int8_t *const second = out + mm->out_step;
-    if (step == 0) {
+    if (STOW_SMALL) {
+        stow_dsp_end_two(&range, range.narrow, step, multiplier, shift, sums, out, second, last);
+    } else if (step == 0) {
         stow_dsp_end_two(&range, 1, 0, multiplier, shift, sums, out, second, last);
     } else if (range.narrow) {
         stow_dsp_end_two(&range, 1, 1, multiplier, shift, sums, out, second, last);
@@ -290,9 +296,9 @@ static void stow_dsp_tile(stow_dsp_part *part)
 {
     const stow_mm_s8 *mm = part->mm;
     const size_t parts = (mm->depth + STOW_MM_PATCH - 1) / STOW_MM_PATCH;
-    if (parts == 1) {
+    if (!STOW_WITH_LONG_VECTORS || parts == 1) {
         part->start = 0, part->depth = mm->depth, part->first = 0, part->outputs = mm->outputs;
-        stow_dsp_run_part(part, mm->begins, mm->ends);
+        stow_dsp_run_part(part, !STOW_WITH_LONG_VECTORS || mm->begins, !STOW_WITH_LONG_VECTORS || mm->ends);
         return;
     }
     const size_t most = ((mm->depth + parts - 1) / parts + 3u) & ~(size_t)3;
@@ -308,8 +314,8 @@ static void stow_dsp_tile(stow_dsp_part *part)
 
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm)
 {
-    if (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
-        !stow_dsp_is_aligned(mm->w, mm->filter->weights_step)) {
+    if (STOW_WITH_DSP_MM_FALLBACK && (!mm->filter->bounded || !stow_dsp_is_aligned(mm->x, mm->x_step | mm->depth) ||
+                                  !stow_dsp_is_aligned(mm->w, mm->filter->weights_step))) {
         stow_mm_portable_s8(mm);
         return;
     }
@@ -448,18 +454,15 @@ static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *r
     const stow_window *w = &op->window;
     const uint32_t outside = (uint32_t)op->in_zero_point % 256u * UINT32_C(0x01010101);
     const int32_t left = column * w->stride_w - w->pad_left;
-    const int before = left < 0, after = left + 3 - w->in_w; /* columns outside on either side */
-    const size_t depth = (size_t)w->in_c;
-    uint32_t patch[9] = {outside, outside, outside, outside, outside, outside, outside, outside, outside};
-    for (size_t i = 0; i < 3; i++) {
-        if (rows[i] == NULL) {
-            continue;
-        }
-        const int32_t first = before ? -left : 0, last = after > 0 ? 3 - after : 3;
-        const int8_t *x = rows[i] + (size_t)(left + first) * depth;
-        for (int32_t j = first; j < last; j++, x += depth) {
-            patch[3 * i + (size_t)j] = stow_dsp_at(x);
-        }
+    const size_t depth = (size_t)w->in_c, start = (size_t)left * depth;
+    const int first = left >= 0 && left < w->in_w, second = left >= -1 && left + 1 < w->in_w;
+    const int third = left >= -2 && left + 2 < w->in_w; /* columns inside the input */
+    uint32_t patch[9], *to = patch;
+    for (size_t i = 0; i < 3; i++, to += 3) {
+        const int8_t *row = rows[i];
+        to[0] = row != NULL && first ? stow_dsp_at(row + start) : outside;
+        to[1] = row != NULL && second ? stow_dsp_at(row + (start + depth)) : outside;
+        to[2] = row != NULL && third ? stow_dsp_at(row + (start + 2 * depth)) : outside;
     }
     const int8_t *x = (const int8_t *)(const void *)patch;
     const stow_dsp_run run = {{x, x + 12, x + 24}, 4, 0, 1, out, 0};
@@ -469,7 +472,7 @@ static void stow_dsp_border(const stow_depthwise_s8 *op, const stow_dsp_range *r
 STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out)
 {
     const stow_window *w = &op->window;
-    if (!stow_dsp_suits(op)) {
+    if (STOW_WITH_DSP_DEPTHWISE_FALLBACK && !stow_dsp_suits(op)) {
         stow_depthwise_row_portable_s8(op, place, out);
         return;
     }
@@ -519,7 +522,7 @@ STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8
 {
     const int32_t a_bits = -params[STOW_ADD_S8_A_SHIFT], b_bits = -params[STOW_ADD_S8_B_SHIFT];
     const int32_t bits = ~params[STOW_ADD_S8_OUTPUT_SHIFT];
-    if (((a_bits | b_bits | bits) & ~31) != 0) {
+    if (STOW_WITH_ADD_FALLBACK && ((a_bits | b_bits | bits) & ~31) != 0) {
         stow_add_portable_s8(params, a, b, out, size);
         return;
     }

@@ -179,7 +179,7 @@ static inline void stow_helium_eight(const int8_t *x, const int8_t *y, const int
     "vqadd.s32 " sum ", " sum ", q0\n\tvrshl.s32 " sum ", " sum ", %q[s]\n\tvadd.i32 " sum ", " sum ", %[zero]\n\t"     \
     "vmin.s32 " sum ", " sum ", %q[high]\n\tvmax.s32 " sum ", " sum ", %q[low]\n\t"
 
-/* Two vectors that come as a whole, a multiple of four outputs, factors of each channel that never shift left. */
+/* Two vectors, which may be the same, that come as a whole, a multiple of four outputs, factors of each channel that never shift left. */
 static __attribute__((noinline)) void stow_helium_two(const stow_mm_s8 *mm)
 {
     const stow_filter_s8 *filter = mm->filter;
@@ -215,7 +215,10 @@ STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm)
                       mm->filter->bounded;
     for (size_t left = mm->pixels; left > 0; left -= tile.pixels) {
         tile.pixels = left < STOW_MM_PIXELS ? left : STOW_MM_PIXELS;
-        if (quick && tile.pixels == 2) {
+        if (quick) {
+            if (tile.pixels == 1) {
+                tile.x_step = 0, tile.out_step = 0; /* the last one: both vectors are it, faster than one alone */
+            }
             stow_helium_two(&tile);
         } else {
             stow_helium_part(&tile);
@@ -396,8 +399,9 @@ STOW_API void stow_depthwise_row_helium_s8(const stow_depthwise_s8 *op, const st
 {
     const stow_window *w = &op->window;
     const int8_t *rows[STOW_HELIUM_TAPS];
-    if (w->in_c != w->out_c || (w->in_c & 7) != 0 || w->kernel_h > STOW_HELIUM_TAPS || w->kernel_w > STOW_HELIUM_TAPS ||
-        w->kernel_h * w->kernel_w > STOW_HELIUM_TAPS) {
+    if (STOW_WITH_HELIUM_DEPTHWISE_FALLBACK &&
+        (w->in_c != w->out_c || (w->in_c & 7) != 0 || w->kernel_h > STOW_HELIUM_TAPS ||
+         w->kernel_w > STOW_HELIUM_TAPS || w->kernel_h * w->kernel_w > STOW_HELIUM_TAPS)) {
         stow_depthwise_row_portable_s8(op, place, out);
         return;
     }
@@ -430,7 +434,8 @@ STOW_API void stow_add_helium_s8(const int32_t *params, const int8_t *a, const i
     const int32x4_t a_shift = vdupq_n_s32(params[STOW_ADD_S8_A_SHIFT]);
     const int32x4_t b_shift = vdupq_n_s32(params[STOW_ADD_S8_B_SHIFT]);
     const int32x4_t shift = vdupq_n_s32(params[STOW_ADD_S8_OUTPUT_SHIFT]);
-    if (params[STOW_ADD_S8_A_SHIFT] > 0 || params[STOW_ADD_S8_B_SHIFT] > 0 || params[STOW_ADD_S8_OUTPUT_SHIFT] > 0) {
+    if (STOW_WITH_ADD_FALLBACK && (params[STOW_ADD_S8_A_SHIFT] > 0 || params[STOW_ADD_S8_B_SHIFT] > 0 ||
+                                   params[STOW_ADD_S8_OUTPUT_SHIFT] > 0)) {
         stow_add_portable_s8(params, a, b, out, size);
         return;
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stowplan.build.fold import Folding, Known, fold
-from stowplan.flow.graph import ABSENT
+from stowplan.flow.graph import ABSENT, Attribute
 from stowplan_importer_tflite.lower.windows import image, span
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField, TransposeConvField
@@ -20,21 +20,13 @@ def conv_2d(site: Site) -> Conversion:
     if not depth or in_c % depth or out_c % (in_c // depth) or (depth != in_c and x.dtype == "float32"):
         grouped = "; grouped convolution of floats is not supported" if depth and in_c % depth == 0 else ""
         raise Mismatch(f"weights for {depth} channels, the input has {in_c}{grouped}")
-    padding = site.options().integer(ConvField.PADDING, "b")
-    stride_h, stride_w = site.integer(ConvField.STRIDE_H), site.integer(ConvField.STRIDE_W)
-    dilation_h, dilation_w = site.integer(ConvField.DILATION_H, 1), site.integer(ConvField.DILATION_W, 1)
-    rows = span(in_h, kernel_h, stride_h, dilation_h, padding)
-    columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
+    (out_h, out_w), attributes = _window(site, ConvField, (in_h, in_w), (kernel_h, kernel_w))
     return Conversion(
         kind="conv_2d",
         inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_c)),
-        shape=(n, rows.outputs, columns.outputs, out_c),
-        attributes={
-            "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
-            "pad_top": rows.before, "pad_left": columns.before, "pad_bottom": rows.after, "pad_right": columns.after,
-            "activation": site.activation_function(ConvField.ACTIVATION),
-        },
-    )  # fmt: skip
+        shape=(n, out_h, out_w, out_c),
+        attributes=attributes,
+    )
 
 
 def depthwise_conv_2d(site: Site) -> Conversion:
@@ -48,22 +40,30 @@ def depthwise_conv_2d(site: Site) -> Conversion:
     # Old converters wrote 0 there; the shapes say the same thing and are what kernels go by.
     if stated not in (0, multiplier):
         raise Mismatch(f"depth multiplier {stated}, but the weights of shape {spelled(w.shape)} say {multiplier}")
-    padding = site.options().integer(DepthwiseField.PADDING, "b")
-    stride_h, stride_w = site.integer(DepthwiseField.STRIDE_H), site.integer(DepthwiseField.STRIDE_W)
-    dilation_h, dilation_w = site.integer(DepthwiseField.DILATION_H, 1), site.integer(DepthwiseField.DILATION_W, 1)
-    rows = span(in_h, kernel_h, stride_h, dilation_h, padding)
-    columns = span(in_w, kernel_w, stride_w, dilation_w, padding)
+    (out_h, out_w), attributes = _window(site, DepthwiseField, (in_h, in_w), (kernel_h, kernel_w))
     return Conversion(
         kind="depthwise_conv_2d",
         inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_c)),
-        shape=(n, rows.outputs, columns.outputs, out_c),
-        attributes={
-            "multiplier": multiplier,
-            "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
-            "pad_top": rows.before, "pad_left": columns.before, "pad_bottom": rows.after, "pad_right": columns.after,
-            "activation": site.activation_function(DepthwiseField.ACTIVATION),
-        },
-    )  # fmt: skip
+        shape=(n, out_h, out_w, out_c),
+        attributes={"multiplier": multiplier, **attributes},
+    )
+
+
+def _window(
+    site: Site, fields: type[ConvField] | type[DepthwiseField], image: tuple[int, int], kernel: tuple[int, int]
+) -> tuple[tuple[int, int], dict[str, Attribute]]:
+    """Return the output's height and width, and the attributes that both kinds of convolution have."""
+    padding = site.options().integer(fields.PADDING, "b")
+    stride_h, stride_w = site.integer(fields.STRIDE_H), site.integer(fields.STRIDE_W)
+    dilation_h, dilation_w = site.integer(fields.DILATION_H, 1), site.integer(fields.DILATION_W, 1)
+    rows = span(image[0], kernel[0], stride_h, dilation_h, padding)
+    columns = span(image[1], kernel[1], stride_w, dilation_w, padding)
+    attributes: dict[str, Attribute] = {
+        "dilation_h": dilation_h, "dilation_w": dilation_w, "stride_h": stride_h, "stride_w": stride_w,
+        "pad_top": rows.before, "pad_left": columns.before, "pad_bottom": rows.after, "pad_right": columns.after,
+        "activation": site.activation_function(fields.ACTIVATION),
+    }  # fmt: skip
+    return (rows.outputs, columns.outputs), attributes
 
 
 def fully_connected(site: Site) -> Conversion | list[Conversion]:

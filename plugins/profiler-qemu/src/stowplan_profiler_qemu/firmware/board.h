@@ -21,6 +21,7 @@ void board_say(const char *text);
 /* A file that is read piece by piece. */
 intptr_t board_open(const char *path);
 int board_next(intptr_t handle, void *data, size_t size);
+int board_rewind(intptr_t handle);
 
 void board_paint(uint32_t *from, const uint32_t *to);
 /* Painted words at the low end of a range, in bytes. */

@@ -6,6 +6,7 @@
 #define SYS_WRITE0 0x04u
 #define SYS_WRITE 0x05u
 #define SYS_READ 0x06u
+#define SYS_SEEK 0x0au
 #define SYS_EXIT_EXTENDED 0x20u
 #define APPLICATION_EXIT 0x20026u
 #define MODE_READ 1u
@@ -71,6 +72,12 @@ int board_next(intptr_t handle, void *data, size_t size)
 {
     volatile uintptr_t block[3] = {(uintptr_t)handle, (uintptr_t)data, size};
     return board_call(SYS_READ, block) == 0;
+}
+
+int board_rewind(intptr_t handle)
+{
+    volatile uintptr_t block[2] = {(uintptr_t)handle, 0};
+    return board_call(SYS_SEEK, block) == 0;
 }
 
 void board_say(const char *text)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECTION_UNIT = 3000, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
+enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
 
 static const double NEARLY_FULL = 0.98;
 
@@ -40,10 +40,10 @@ static int done(const portfolio *p)
     return p->s->best_height <= p->goal || p->s->best_height <= p->s->lower;
 }
 
-/* Mostly the goal itself, else a height between it and the best, so that something comes out in any case. */
+/* The goal itself in turn with heights between it and the best: each that is reached brings the next ones down. */
 static int64_t target(const portfolio *p, int64_t run)
 {
-    static const int64_t quarters[TARGETS] = {0, 2, 0, 1};
+    static const int64_t quarters[TARGETS] = {0, 2, 1, 2};
     const search *s = p->s;
     int64_t bottom = p->goal > s->lower ? p->goal : s->lower;
     int64_t height = bottom + (s->best_height - bottom) / 4 * quarters[run % TARGETS];
@@ -64,11 +64,18 @@ static int64_t shift_for(const search *s, int64_t height, int64_t run)
     }
 }
 
+/* A run has to place every box and then mend: of thousands of boxes a shorter one never gets to the mending. */
+static int64_t ejection_unit(const search *s)
+{
+    int64_t wanted = (int64_t)s->q->count * STEPS_PER_BOX;
+    return wanted > EJECTION_UNIT ? wanted : EJECTION_UNIT;
+}
+
 static void eject_once(portfolio *p)
 {
     int64_t run = p->ejections++, height = target(p, run / SHIFTS + run);
     int64_t shift = shift_for(p->s, height, run);
-    if (ejection_run(p->e, height, shift, EJECTION_UNIT * luby(run))) {
+    if (ejection_run(p->e, height, shift, ejection_unit(p->s) * luby(run))) {
         search_keep(p->s, shift, PACK_EJECTION);
     }
 }

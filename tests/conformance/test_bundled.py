@@ -1,0 +1,104 @@
+"""The conformance kit on every bundled plugin, so that kit and plugins cannot drift apart."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import stowplan.testing as kit
+from stowplan.plugins.known import BUNDLED
+from stowplan.testing import (
+    BackendConformance,
+    CompressorConformance,
+    ImporterConformance,
+    ProfilerConformance,
+    SchedulerConformance,
+)
+
+DIGITS = str(Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.tflite")
+
+
+class TestTflite(ImporterConformance):
+    plugin = "importer-tflite"
+    models = (DIGITS,)
+
+
+class TestOnnx(ImporterConformance):
+    plugin = "importer-onnx"
+
+    @pytest.fixture(autouse=True, scope="class")
+    def _models(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+        pytest.importorskip("onnx", reason="needs onnx to write a model")
+        request.cls.models = (str(written(tmp_path_factory.mktemp("onnx"))),)
+
+
+def written(folder: Path) -> Path:
+    """Write a model of a convolution, a relu and a sum, and return its file."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    weights = np.random.default_rng(1).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("Relu", ["y"], ["z"], name="relu"),
+        helper.make_node("Add", ["y", "z"], ["sum"], name="add"),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in PORTS]
+    graph = helper.make_graph(nodes, "kit", ports[:1], ports[1:], [numpy_helper.from_array(weights, "w")])
+    path = folder / "kit.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+PORTS = (("x", [1, 3, 8, 6]), ("sum", [1, 4, 8, 6]))
+
+
+class TestStream(SchedulerConformance):
+    plugin = "scheduler-stream"
+    supports_streamed_inputs = True
+
+
+class TestGreedy(SchedulerConformance):
+    plugin = "scheduler-greedy"
+    supports_streamed_inputs = False
+
+
+class TestLz4(CompressorConformance):
+    plugin = "compressor-lz4"
+    supports_c_decoder = True
+
+
+class TestC(BackendConformance):
+    plugin = "backend-c"
+    supports_plans = True
+    supports_sources = True
+
+
+class TestLiteRt(BackendConformance):
+    plugin = "backend-litert"
+    name = "litert"
+    supports_plans = False
+
+
+class TestLiteRtProfiler(ProfilerConformance):
+    plugin = "backend-litert"
+    name = "litert"
+    model = DIGITS
+
+
+class TestHostProfiler(ProfilerConformance):
+    plugin = "profiler-host"
+    backend = "c"
+
+
+@pytest.mark.slow
+class TestQemu(BackendConformance):
+    plugin = "profiler-qemu"
+    seconds = 120.0
+
+
+def test_every_bundled_plugin_has_its_class() -> None:
+    found = {cls.plugin for cls in globals().values() if inspect.isclass(cls) and issubclass(cls, kit.Conformance)}
+    assert found - {""} == BUNDLED
