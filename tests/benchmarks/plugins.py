@@ -2,9 +2,9 @@
 
     python tests/benchmarks/plugins.py [--quick] [--json]
 
-A warm `compile` decides before plugins are looked at, `plugins list` reads the index of all of them. The bad ones raise,
-hang, leave, print and more (`tests/support/bad_plugins.py`). Modules imported are counted too: they do not depend on how
-busy the machine is.
+A warm `compile` decides before plugins are looked at, `plugins list` reads the index of all of them. The bad ones
+raise, hang, leave, print and more (`tests/support/bad_plugins.py`). Modules imported are counted too: they do not
+depend on how busy the machine is.
 """
 
 from __future__ import annotations
