@@ -22,6 +22,7 @@ SETTINGS: Mapping[str, str] = {
     "STOWPLAN_REMOTE_PASSWORD": "Password for the server.",
     "STOWPLAN_PLUGINS": "Only these plugins are loaded, by name, with commas between.",
     "STOWPLAN_PLUGINS_BLOCK": "These plugins are not loaded.",
+    "STOWPLAN_PLUGINS_SECONDS": "Seconds that importing one plugin may take (default 30).",
     "STOWPLAN_KERNELS": "Which kernels run plans here: `avx512`, `avx2`, `plain`; without it the best there are.",
     "STOWPLAN_NATIVE": "Folder with libraries for this machine ready-made, where a build tool compiled them.",
     "STOWPLAN_LITERT_ANY_VERSION": "`1`: use a version of LiteRT that was not tried.",

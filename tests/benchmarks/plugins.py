@@ -100,11 +100,8 @@ def show(found: dict[str, Any]) -> None:
     print(f"(one hangs and is given {found['patience_s']} s)")
     for label, row in found["warm"].items():
         times, modules = row["median_ms"], row["modules"]
-        print(
-            f"{label:<20} {times['without']:7.1f} ms without, {times['with']:7.1f} ms with: ratio {row['ratio']:.3f}",
-            end="",
-        )
-        print(f"   modules {modules['without']} and {modules['with']}")
+        medians = f"{times['without']:7.1f} ms without, {times['with']:7.1f} ms with"
+        print(f"{label:<20} {medians}: ratio {row['ratio']:.3f}, modules {modules['without']} and {modules['with']}")
 
 
 if __name__ == "__main__":

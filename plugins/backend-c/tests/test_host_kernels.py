@@ -47,6 +47,9 @@ class WideSampler(Sampler):
         return super().finish(kind, inputs, shape, typical * (1e-5 if self.number(0, 3) == 0 else 1), **options)
 
 
+FLOATS = ["vww-person/mlperf_vww_fp32", "image-cls/mlperf_resnet8_fp32", "anomaly/mlperf_ad01_fp32"]
+
+
 def as_bytes(arrays: list[np.ndarray]) -> list[bytes]:
     return [np.ascontiguousarray(array).tobytes() for array in arrays]
 
@@ -170,6 +173,12 @@ NEEDED = (
     "add_s8",
     "average_pool_2d_s8",
     "softmax_s8",
+    "conv_2d_f32",
+    "depthwise_conv_2d_f32",
+    "fully_connected_f32",
+    "add_f32",
+    "average_pool_2d_f32",
+    "softmax_f32",
     "copy",
 )
 
@@ -212,3 +221,32 @@ def test_the_bytes_are_the_same_with_sanitizers_and_however_it_is_optimized(
             continue  # not on this processor
         assert (done.returncode, done.stderr) == (0, b""), kernels
         assert done.stdout == wanted, kernels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FLOATS, ids=[Path(name).name for name in FLOATS])
+def test_floats_are_the_same_with_sanitizers_and_however_they_are_optimized(
+    name: str, driver: Path, tmp_path: Path
+) -> None:
+    """Each set in the driver gives the bits of the plain kernels of the library as it is shipped."""
+    (path,) = shared_models(f"{name}.tflite")
+    model = path.read_bytes()
+    graph = import_bytes(model)
+    plan = plan_of(model, graph, separate_schedule(graph))
+    random = np.random.default_rng(1234)
+    with pytest.MonkeyPatch.context() as patch, closing(_plain(plan, patch)) as compiled:
+        inputs = [random.random(compiled.inputs[0].shape, np.float32).tobytes() for _ in range(3)]
+        wanted = b"".join(b"".join(compiled.run([x])) for x in inputs)
+    (tmp_path / "plan").write_bytes(plan)
+    (tmp_path / "inputs").write_bytes(b"".join(inputs))
+    for kernels in SETS:
+        done = subprocess.run([driver, "plan", "inputs", kernels], cwd=tmp_path, capture_output=True, timeout=600)
+        if done.returncode == 77:
+            continue  # not on this processor
+        assert (done.returncode, done.stderr) == (0, b""), kernels
+        assert done.stdout == wanted, kernels
+
+
+def _plain(plan: bytes, patch: pytest.MonkeyPatch) -> HostCompiled:
+    patch.setenv(KERNELS, "plain")
+    return HostCompiled(plan)

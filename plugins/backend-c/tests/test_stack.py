@@ -40,6 +40,9 @@ stow_status use_push(stow_context *context, uint32_t input, const void *rows, ui
 INNER = re.compile(r"stow_\w+_(?:fetch|portable|dsp|helium|one)(?:_\w+)?$")
 """Functions that kernels call through a pointer: a set's, and those that bring elements together or compute one."""
 
+CHOSEN = {"stow_dsp_run_part": ("stow_dsp_squares", "stow_dsp_lines")}
+"""Functions within a set that call one of a few through a pointer, and which."""
+
 
 class Calls:
     """The graph that the compiler writes: bytes of each function's frame, and whom it calls."""
@@ -67,6 +70,8 @@ class Calls:
         return self.frames.get(name, 0) + below
 
     def _through(self, name: str, level: str) -> list[tuple[str, str]]:
+        if _plain(name) in CHOSEN:
+            return [(callee, "inner") for callee in self.frames if _plain(callee) in CHOSEN[_plain(name)]]
         if level == "inner":
             return []
         if level == "kernel":

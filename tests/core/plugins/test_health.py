@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bad_plugins import BAD, HOOK, SCHEDULER, WORKING, install_bad
+from bad_plugins import BAD, HOOK, OBSERVER, SCHEDULER, WORKING, install_bad
 from stowplan.plugins import deprecated
 from stowplan.plugins.deprecated import Deprecation, overdue, used
 from stowplan.version import VERSION
@@ -31,17 +31,18 @@ def rows(outcome) -> dict[str, dict[str, object]]:
 def test_with_ten_bad_plugins_every_command_does_what_it_did(site, bundled) -> None:
     before = [site.stowplan(*command) for command in COMMANDS]
     install_bad(site.folder)
+    site.install("observer-plugin", OBSERVER)
     assert len(BAD) == 10
     site.stowplan("plugins", "list", **PATIENCE)  # the first look waits for the one that hangs
     for command, was in zip(COMMANDS, before, strict=True):
-        now = site.stowplan(*command)
+        now = site.stowplan(*command, **PATIENCE)
         assert (now.code, untimed(now.out)) == (was.code, untimed(was.out)), command
         assert all(line.startswith("Warning: ") for line in now.err.removesuffix(was.err).splitlines()), now.err
     listed = rows(site.stowplan("plugins", "list", "--json"))
     broken = {name for name, row in listed.items() if row["state"] == "broken"}
     assert broken == set(BAD) - set(WORKING)
     assert listed["hangs"]["summary"] == "its import did not end within 2 s"
-    doctor = site.stowplan("doctor", "--json")
+    doctor = site.stowplan("doctor", "--json", **PATIENCE)
     assert doctor.code == 1
     assert {f["name"] for f in json.loads(doctor.out)["findings"] if f["state"] == "fault"} == broken
 

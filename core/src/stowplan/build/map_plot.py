@@ -155,7 +155,7 @@ class _Panel:
                 f"<title>kept for decompressed weights, {self.pool.reserved_bytes:,} B</title></rect>"
             )
         for tensor, boxes in _by_tensor(self.pool.boxes).items():
-            yield f'<g class="box" fill="{colours[tensor]}" aria-label="{escaped(boxes[0].name, 60)}">'
+            yield f'<g class="box" fill="{colours[tensor]}" aria-label="{escaped(first_name(boxes[0].name), 60)}">'
             yield from map(_box, boxes)
             yield "</g>"
         yield "</g>"
@@ -165,7 +165,7 @@ class _Panel:
         for box in self.pool.boxes:
             wide = self.x(box.last) - self.x(box.first)
             high = self.y(box.offset_bytes) - self.y(box.end_bytes)
-            fits, name = int((wide - 8) / (11 * 0.6)), _first_name(box.name)
+            fits, name = int((wide - 8) / (11 * 0.6)), first_name(box.name)
             if high >= 14 and fits >= min(len(name), _LEAST_LETTERS):
                 middle = (self.y(box.offset_bytes) + self.y(box.end_bytes)) / 2 + 4
                 yield label(self.x(box.first) + 4, middle, _tail(name, fits), "in")
@@ -187,7 +187,7 @@ class _Panel:
         yield label(middle, self.top + self.height + 34, words, "peaktext", anchor)
 
 
-def _first_name(name: str) -> str:
+def first_name(name: str) -> str:
     """Return the first of the names that converters join with semicolons when they fuse operators."""
     return name.partition(";")[0] or name
 
@@ -227,7 +227,7 @@ def _legend(memory: MemoryMap, colours: dict[int, str], top: float) -> Iterator[
     for pool in memory.pools:
         for box in pool.boxes:
             area[box.tensor] = area.get(box.tensor, 0) + box.size_bytes * (box.last - box.first)
-            names[box.tensor] = _first_name(box.name)
+            names[box.tensor] = first_name(box.name)
     most = _LEGEND_COLUMNS * _LEGEND_ROWS
     chosen = set(sorted(area, key=lambda tensor: -area[tensor])[:most])
     wide = (_WIDTH - _LEFT - 24) / _LEGEND_COLUMNS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters, digits
 
+from stowplan.build.map_plot import first_name
 from stowplan.build.memory_map import MapBox, MemoryMap, PoolMap
 from stowplan.units import format_size
 
@@ -77,7 +78,7 @@ def _shares(first: int, last: int, whole: int, count: int) -> Iterator[tuple[int
 
 
 def _legend(memory: MemoryMap, letters: dict[int, str]) -> Iterator[str]:
-    names = {box.tensor: box.name.partition(";")[0] or box.name for pool in memory.pools for box in pool.boxes}
+    names = {box.tensor: first_name(box.name) for pool in memory.pools for box in pool.boxes}
     order = sorted((letter, tensor) for tensor, letter in letters.items() if letter != _OTHER)
     order.sort(key=lambda item: _LETTERS.index(item[0]))
     for letter, tensor in order[:_NAMED]:

@@ -84,6 +84,7 @@ def plan_facts(facts: Facts, plan: Plan, data: bytes) -> Facts:
         stages=len(schedule.regions),
         tiled=sum(region.tiled for region in schedule.regions),
         plan_bytes=len(data),
+        weight_bytes=plan.weight_bytes,  # of the model's, what is left: channels that nobody reads are not stored
         stage_table=stage_table(plan),
     )
 

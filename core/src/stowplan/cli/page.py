@@ -11,7 +11,7 @@ from pathlib import Path
 from stowplan.build.advice import advice
 from stowplan.build.costs import NodeCost
 from stowplan.build.facts import Facts
-from stowplan.build.map_plot import svg
+from stowplan.build.map_plot import first_name, svg
 from stowplan.build.memory_map import MemoryMap
 from stowplan.build.svg import escaped
 from stowplan.cli.minimum import PARETO_NUMBERS, minimum_rows, pareto_rows
@@ -146,7 +146,7 @@ def _costs(costs: Sequence[NodeCost]) -> str:
     head = (*_COST_HEAD[:-1], "us here", "") if measured else _COST_HEAD
     rows = [
         (
-            str(cost.index), cost.kind, cost.tensor, f"{cost.firings:,}", format_size(cost.output_bytes),
+            str(cost.index), cost.kind, first_name(cost.tensor), f"{cost.firings:,}", format_size(cost.output_bytes),
             format_size(cost.weight_bytes) if cost.weight_bytes else "-",
             "-" if cost.macs is None else f"{cost.macs:,}",
             *([f"{cost.duration_us or 0:.2f}"] if measured else []),

@@ -44,7 +44,7 @@ KINDS = {
     "compressor": Kind(
         work="runs",
         description="Packs weights for stowplan as run lengths, under the name @name@.",
-        usage="The C runtime unpacks LZ4 blocks only: plans can be made with this format once it has a decoder for it.",
+        usage="Plans can be made with it once the C runtime has its decoder; `stowplan plugins check` tells.",
     ),
     "backend": Kind(
         work="interpret",

@@ -104,6 +104,6 @@ class CompressorConformance(Conformance):
         if self.supports_c_decoder is None:
             skip("the C runtime has no decoder for it: plans cannot be made with it")
         raise Fault(
-            f"the C runtime does not unpack what {self.record.name} packs. It knows LZ4 blocks; give those, or set "
+            f"the C runtime does not unpack what {self.record.name} packs. Give a format that it knows, or set "
             "supports_c_decoder = False."
         )

@@ -73,19 +73,20 @@ class ProfilerConformance(Conformance):
         return found
 
     @contextmanager
-    def recorded(self) -> Iterator[tuple[Any, int]]:
-        """Record some runs; yield the recording and how long the runs took, in ns."""
+    def recorded(self) -> Iterator[tuple[Any, list[int]]]:
+        """Record some runs; yield the recording and how long each run took, in ns."""
         with self.opened() as compiled:
             recording = self.attached(compiled)
             inputs = _inputs(compiled)
             compiled.run(inputs)
             self.ask("resume()", recording.resume)
-            began = time.perf_counter_ns()
+            times = []
             for _ in range(RUNS):
+                began = time.perf_counter_ns()
                 compiled.run(inputs)
-            elapsed = time.perf_counter_ns() - began
+                times.append(time.perf_counter_ns() - began)
             self.ask("pause()", recording.pause)
-            yield recording, elapsed
+            yield recording, times
 
     def test_states_what_recording_costs(self) -> None:
         found = self.ask("cost_bytes", lambda: self.record.cost_bytes)
@@ -121,7 +122,8 @@ class ProfilerConformance(Conformance):
                 raise Fault("a run after pause() gives other bytes.")
 
     def test_gives_nanoseconds(self) -> None:
-        with self.recorded() as (recording, elapsed):
+        with self.recorded() as (recording, times):
+            least, most = RUNS * min(times), sum(times)  # a busy machine makes some runs long
             for name in ("by_kind", "by_operator"):
                 totals = self.ask(f"{name}()", getattr(recording, name))
                 if not totals:
@@ -131,10 +133,8 @@ class ProfilerConformance(Conformance):
                 ):
                     raise Fault(f"{name}() has a count below 1, or a duration that is no whole number of nanoseconds.")
                 spent = sum(total.duration_ns for total in totals)
-                if spent > 2 * elapsed or spent * 500 < elapsed:
-                    raise Fault(
-                        f"{name}() adds up to {spent} ns, where {RUNS} runs took {elapsed} ns. Give nanoseconds."
-                    )
+                if spent > 2 * most or spent * 100 < least:
+                    raise Fault(f"{name}() adds up to {spent} ns, where {RUNS} runs took {most} ns. Give nanoseconds.")
 
     def test_totals_come_slowest_first_and_operators_in_order(self) -> None:
         with self.recorded() as (recording, _):

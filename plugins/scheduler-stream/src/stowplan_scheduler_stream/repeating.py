@@ -15,8 +15,10 @@ from stowplan_scheduler_stream.search import Effort, Found
 from stowplan_scheduler_stream.sections import tiles_of
 from stowplan_scheduler_stream.spilling import Regions
 
-SEEDS = (1, 0)
-"""Orders of the pieces with the same peak pack differently; these are tried."""
+SEEDS = (0, 1, 2)
+"""Orders of the pieces with the same peak pack differently; these are looked for."""
+PLACED = 2
+"""How many of them are placed, the least crowded first."""
 
 
 def repeating(
@@ -37,19 +39,27 @@ def repeating(
     turns = [again for again, _ in tiled.turns]
     whole = Network(tiled.graph, network.alignment_bytes, arriving, tiled.carriers, turns)
     planner = Planner(whole, budget, Effort(), clock)
+    steps = range(len(whole.steps))
+    work = work_per_row * sum(whole.stuff(t).rows for t in whole.tensors)
     best: Regions | None = None
-    for seed in SEEDS:
-        found = _ordered(whole, tiled, counts, Effort(states=20_000, steps=5_000_000, seed=seed))
-        if found is None:
-            return best
-        steps = range(len(whole.steps))
-        work = work_per_row * sum(whole.stuff(t).rows for t in whole.tensors)
+    for found in _promising(planner, tiled, counts)[:PLACED]:
         placed = planner.searched(steps, False, found, work, goal_bytes=found.peak_bytes, share=0.5)
         tried = Regions(network.graph, whole, [placed], tuple(tiles))
         best = tried if best is None or tried.height_bytes < best.height_bytes else best
         if best.height_bytes == found.peak_bytes or (budget.capacity_bytes and budget.holds(placed)):
             break
     return best
+
+
+def _promising(planner: Planner, tiled: TiledGraph, counts: Sequence[int]) -> list[Found]:
+    """Return different orders of all works, those first that are likely to be placed low."""
+    orders: dict[tuple[int, ...], Found] = {}
+    for seed in SEEDS:
+        found = _ordered(planner.network, tiled, counts, Effort(states=20_000, steps=5_000_000, seed=seed))
+        if found is not None:
+            orders.setdefault(found.order, found)
+    steps = range(len(planner.network.steps))
+    return sorted(orders.values(), key=lambda found: (found.peak_bytes, planner.crowding(steps, False, found)))
 
 
 def _ordered(network: Network, tiled: TiledGraph, counts: Sequence[int], effort: Effort) -> Found | None:

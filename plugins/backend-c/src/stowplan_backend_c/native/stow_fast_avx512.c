@@ -11,7 +11,6 @@
 #define STOW_512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define STOW_512_INLINE STOW_512 static inline __attribute__((always_inline))
 #define STOW_512_LANES 16u
-#define STOW_512_AHEAD 1024u /* bytes from a weight to the one that is fetched early */
 
 STOW_512_INLINE __m512i stow_512_load(const void *from)
 {
@@ -243,9 +242,6 @@ STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t
 #pragma GCC unroll 8
             for (size_t g = 0; g < groups; g++) {
                 weights[g] = stow_512_load(w + g * group_bytes);
-                if (pixels == 1) { /* each weight is used once: nothing else hides where it comes from */
-                    _mm_prefetch((const char *)w + g * group_bytes + STOW_512_AHEAD, _MM_HINT_T0);
-                }
             }
 #pragma GCC unroll 16
             for (size_t p = 0; p < pixels; p++) {

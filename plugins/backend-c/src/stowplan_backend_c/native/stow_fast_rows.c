@@ -239,19 +239,40 @@ int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fas
     return 1;
 }
 
+/* An operand of an addition, and where it has the elements of a row of the result. */
+typedef struct stow_fast_operand {
+    stow_rows rows;
+    stow_strides by;
+    uint32_t height;
+} stow_fast_operand;
+
+static const uint8_t *stow_fast_operand_row(const stow_fast_operand *operand, uint32_t unit)
+{
+    const uint32_t image = unit / operand->height, row = unit - image * operand->height;
+    return stow_row(&operand->rows, image * operand->by.image + row * operand->by.row);
+}
+
 int stow_fast_add(const stow_fast *fast, const stow_call *call)
 {
-    const stow_strides by_a = stow_read_strides(call->params, 0), by_b = stow_read_strides(call->params, 1);
+    const uint32_t height = (uint32_t)call->params[STOW_ADD_S8_HEIGHT], last = call->first + call->count;
+    const stow_fast_operand a = {stow_operand(call, 0), stow_read_strides(call->params, 0), height};
+    const stow_fast_operand b = {stow_operand(call, 1), stow_read_strides(call->params, 1), height};
     const stow_rows result = stow_result(call);
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS];
-    const int together = call->params[STOW_ADD_S8_WIDTH] == 1 || (by_a.column == channels && by_b.column == channels);
-    if (by_a.channel != 1 || by_b.channel != 1 || !together) {
+    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS], bytes = result.row_bytes;
+    const int together = call->params[STOW_ADD_S8_WIDTH] == 1 || (a.by.column == channels && b.by.column == channels);
+    if (a.by.channel != 1 || b.by.channel != 1 || !together) {
         return 0;
     }
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        const int8_t *a = (const int8_t *)stow_binary_row(call, 0, unit);
-        const int8_t *b = (const int8_t *)stow_binary_row(call, 1, unit);
-        fast->set->add(call->params, a, b, (int8_t *)stow_row(&result, unit), result.row_bytes);
+    for (uint32_t unit = call->first; unit < last;) {
+        const uint8_t *x = stow_fast_operand_row(&a, unit), *y = stow_fast_operand_row(&b, unit);
+        uint8_t *out = stow_row(&result, unit);
+        size_t size = bytes; /* of as many rows as follow each other in all three */
+        for (unit++; unit < last && stow_fast_operand_row(&a, unit) == x + size &&
+                     stow_fast_operand_row(&b, unit) == y + size && stow_row(&result, unit) == out + size;
+             unit++) {
+            size += bytes;
+        }
+        fast->set->add(call->params, (const int8_t *)x, (const int8_t *)y, (int8_t *)out, size);
     }
     return 1;
 }
