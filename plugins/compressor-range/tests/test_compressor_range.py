@@ -149,7 +149,7 @@ def test_generated_code_has_the_decoder_that_its_plan_needs_and_no_other() -> No
 
 
 def test_a_compressor_that_the_runtime_has_no_decoder_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stowplan.build.pipeline.DECODERS", {"lz4": 0, "zip": 0})
+    monkeypatch.setattr("stowplan.build.planning.DECODERS", {"lz4": 0, "zip": 0})
     digits = ROOT / "examples" / "digits" / "digits_int8.tflite"
     request = CompileRequest(model_path=digits, pools=(("fast", 16384),), compressor="range")
     with pytest.raises(

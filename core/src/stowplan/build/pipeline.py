@@ -12,14 +12,13 @@ from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
 from stowplan.build.telemetry import Telemetry
 from stowplan.build.work import recompute_factor
-from stowplan.errors import DoesNotFit, UnsupportedError, UsageError
+from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, field, replace
-from stowplan.planfile.layout import DECODERS
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
 from stowplan.plugins.kinds import Metrics, ScheduleOptions
@@ -105,11 +104,6 @@ class Session:
             ),
         )
         packer = None if compressor == "none" else self.host.compressors()[compressor]
-        if packer is not None and compressor not in DECODERS:
-            raise UnsupportedError(
-                f"-c {compressor}: the C runtime has no decoder of that name and could not unpack the weights; "
-                f"it has those of {' and '.join(DECODERS)}"
-            )
         if known is not None:
             plan = make_plan(self.model, self.lowering, known, options)
             return plan if packer is None else packed(plan, self.lowering, packer)

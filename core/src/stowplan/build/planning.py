@@ -6,7 +6,7 @@ from stowplan.build.lower import Lowered, lower
 from stowplan.build.rows import Layout
 from stowplan.build.tiling import TiledGraph
 from stowplan.build.verify import checked_tiling, verify
-from stowplan.errors import DoesNotFit, PluginError
+from stowplan.errors import DoesNotFit, PluginError, UnsupportedError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Block, Plan
@@ -14,6 +14,7 @@ from stowplan.flow.schedule import Node, Schedule, Tile
 from stowplan.flow.target import Target
 from stowplan.nouns import dataclass, field, replace
 from stowplan.planfile.constants import ConstantPool, constants_of
+from stowplan.planfile.layout import DECODERS
 from stowplan.plugins.kinds import Compressor, ScheduleOptions, Scheduler
 from stowplan.units import format_size
 
@@ -211,7 +212,12 @@ def _nodes_by_stage(schedule: Schedule) -> list[list[int]]:
 
 
 def packed(plan: Plan, lowering: Lowering, compressor: Compressor) -> Plan:
-    """Return a plan with the weights of each stage packed into a block."""
+    """Return a plan with the weights of each stage packed into a block. Raises `UnsupportedError`."""
+    if compressor.name not in DECODERS:
+        raise UnsupportedError(
+            f"-c {compressor.name}: the C runtime has no decoder of that name and could not unpack the weights; "
+            f"it has those of {' and '.join(DECODERS)}"
+        )
     blocks: list[Block | None] = []
     tiled = lowering.of(plan.schedule)
     for nodes in _nodes_by_stage(plan.schedule):

@@ -14,7 +14,7 @@ MOST_EXPANSION = 91  # eight decisions at the best odds take 0.09 bits
 
 
 def pack(data: bytes) -> bytes:
-    """Return `data` as one block. It ends so that the decoder, having read all of it, holds 0."""
+    """Return `data` as one block. It ends so that the decoder, having read all of it, is in the middle."""
     out = bytearray()
     odds = [1 << ODDS_BITS - 1] * 256
     low, width, one = 0, WHOLE, 1 << ODDS_BITS
@@ -38,6 +38,7 @@ def pack(data: bytes) -> bytes:
                 out.append(low >> 24 & 0xFF)
                 low = (low & 0xFFFFFF) << 8
                 width <<= 8
+    low += width >> 1
     if low > WHOLE:
         _carry(out)
     return bytes(out) + (low & WHOLE).to_bytes(END_BYTES, "big")
@@ -69,7 +70,7 @@ def unpack(data: bytes, size_bytes: int) -> bytes:
                 code = (code << 8 & WHOLE) | (data[at] if at < len(data) else 0)
                 at += 1
         out.append(node & 0xFF)
-    if len(out) != size_bytes or at != len(data) or code:
+    if len(out) != size_bytes or at != len(data) or code != width >> 1:
         raise ValueError(f"damaged range-coded block of {len(data)} bytes, or not of {size_bytes} bytes")
     return bytes(out)
 

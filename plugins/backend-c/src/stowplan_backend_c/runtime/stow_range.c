@@ -2,7 +2,8 @@
  *
  * `width` is the interval that is left and `code` where in it the block's number lies. A decision cuts the interval by
  * its odds of 0, in 4096ths, which then move by 1/32 towards what was decided; so they stay within 31 and 4065. A block
- * ends so that `code` is 0 when all of it has been read: damage that changes the end is noticed without a checksum.
+ * ends so that `code` is in the middle of `width` when all of it has been read: most damage, and another length than was
+ * packed, are noticed without a checksum.
  */
 #include "stow_internal.h"
 
@@ -69,7 +70,7 @@ STOW_API int stow_range_decode(const uint8_t *source, uint32_t source_bytes, uin
     for (uint32_t i = 0; i < target_bytes && reader.at <= source_bytes; i++) {
         target[i] = stow_range_byte(&reader, odds);
     }
-    return reader.at == source_bytes && reader.code == 0;
+    return reader.at == source_bytes && reader.code == reader.width >> 1;
 }
 
 #endif
