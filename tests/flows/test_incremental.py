@@ -362,7 +362,7 @@ def test_an_installed_observer_is_told_of_every_build(bench: Bench) -> None:
     for _ in range(2):
         bench.done(*COMPILE)
     assert (bench.root / "events").read_text().split() == [
-        "lookup", "miss", "parse", "pass", "schedule", "serialize", "prove", "compile", "lookup", "hit",
+        "lookup", "miss", "parse", "pass", "pass", "schedule", "serialize", "prove", "compile", "lookup", "hit",
     ]  # fmt: skip
 
 

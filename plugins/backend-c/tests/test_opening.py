@@ -59,7 +59,7 @@ def a_newer_minor_version_with_an_unknown_flag(plan: Sketch) -> None:
 
 @breaks(HEADER)
 def an_unknown_flag_in_a_known_version(plan: Sketch) -> None:
-    plan.header |= {"version_minor": layout.VERSION_MINOR, "flags": 64}
+    plan.header |= {"version_minor": layout.VERSION_MINOR, "flags": 1 << 20}
 
 
 @breaks(NODE)

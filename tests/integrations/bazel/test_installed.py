@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 MEMBERS = [ROOT / "core", *(path.parent for path in sorted((ROOT / "plugins").glob("[!_]*/pyproject.toml")))]
-MOST_INPUTS_OF_STAMP = 25
+MOST_INPUTS_OF_STAMP = 40
 TARGET = "//:digits"
 
 

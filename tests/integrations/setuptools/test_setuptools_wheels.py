@@ -66,7 +66,7 @@ def test_an_sdist_has_the_models_and_a_wheel_from_it_is_the_same(builder: Env, e
     archive = built(builder, example, "build_sdist")
     names = set(contents(archive))
     assert {"models/digits.tflite", "pyproject.toml", "src/digit_reader/__init__.py"} <= names
-    shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
+    shutil.unpack_archive(archive, tmp_path / "unpacked")
     (project,) = (tmp_path / "unpacked").iterdir()
     assert contents(built(builder, project)) == contents(built(builder, example))
 

@@ -28,7 +28,7 @@ _Static_assert(STOW_ARITHMETIC_INT_B_CHANNEL == 10, "it begins as all kinds on t
 static int64_t stow_divide_integer(int64_t a, int64_t b, int down)
 {
     if (b == 0 || b == -1) {
-        return b == 0 ? 0 : (int64_t)(0 - (uint64_t)a);
+        return b == 0 ? 0 : (int64_t)(~(uint64_t)a + 1U);
     }
     return a / b - (down && a % b != 0 && (a < 0) != (b < 0));
 }
