@@ -177,7 +177,7 @@ MISTAKES = {
         (),
         "leaves_the_process_alone",
         "changes os.environ, standard output (it prints). A plugin is a guest",
-        "import os\nos.environ['ACME_THREADS'] = '1'\nprint('hello')",
+        "import os\nos.environ['ACME_THREADS'] = os.environ.get('ACME_THREADS', '') + '1'\nprint('hello')",
     ),
     "has no summary": Mistake(
         "profiler", (('summary: str = "times whole runs of any backend"', 'summary: str = ""'),), "has_a_summary", "Write one line"
