@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import ABSENT, Attribute, Graph, Operator, Tensor
 from stowplan.flow.operators import BINARY, UNARY
 from stowplan.flow.schedule import Range, Tile
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 
 WINDOWS = frozenset({"conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d"})
 ELEMENTWISE = UNARY | {"copy", "quantize", "dequantize"}

@@ -9,14 +9,13 @@ move elements. At the end the model's outputs must be whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from stowplan.errors import InternalFault
 from stowplan.flow.graph import Graph, Operator, Tensor
 from stowplan.flow.operators import BINARY, UNARY
 from stowplan.flow.schedule import Range, Tile
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 
 SLIDING = ("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d")
 ELEMENTWISE = UNARY | BINARY | {"copy", "quantize", "dequantize"}

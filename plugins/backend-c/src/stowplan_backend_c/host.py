@@ -25,6 +25,8 @@ MORE = 24
 """The status of the runtime that says: rows are needed."""
 
 KERNELS = "STOWPLAN_KERNELS"
+WORTH_IT = 4
+"""From this run on the host's own kernels are used: packing weights for them costs as much as some runs without."""
 """Names the kernels to run with: one of the host's own sets, `plain` for those of any processor. Unset: the best."""
 SETS = ("avx512", "avx2", "plain")
 PREPARED_ALIGNMENT_BYTES = 64
@@ -83,7 +85,11 @@ class HostCompiled:
         self._fill()
         self._context = self._bound()
         self.kernels = "plain"
-        self._prepared = self._prepare(os.environ.get(KERNELS, ""))
+        self._prepared: object = None
+        self._runs = 0
+        if os.environ.get(KERNELS):  # asked for: at once, and refused here
+            self._prepared = self._prepare(os.environ[KERNELS])
+            self._runs = WORTH_IT
         self._row = AlignedBytes(max((port.row_bytes for port in self.inputs), default=0), "row that is pushed")
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
@@ -93,6 +99,7 @@ class HostCompiled:
         if not self._open:
             raise RuntimeFailure("this compiled model was closed")
         self._check_inputs(inputs)
+        self.hasten(runs=1)
         if not self._keeps_state:
             self._fill()
         library, given = self._runtime.library, [bytes(data) for data in inputs]
@@ -117,11 +124,18 @@ class HostCompiled:
             slow_written_bytes=library.stow_host_slow_written_bytes(self._context),
         )
 
+    def hasten(self, runs: int) -> None:
+        """Count runs to come; pack the weights for the host's own kernels once there are enough to be worth it."""
+        before, self._runs = self._runs, self._runs + runs
+        if before < WORTH_IT <= self._runs:
+            self._prepared = self._prepare("")
+
     def invoker(self) -> Callable[[], int]:
         """Return what runs once on the inputs in place and returns the runtime's status: for measuring, nothing else.
 
         Nothing is filled, copied or checked around it, and a run may leave its inputs overwritten.
         """
+        self.hasten(runs=WORTH_IT)
         invoke, context = self._runtime.library.stow_invoke, self._context
 
         def run(_keeps_the_arenas: HostCompiled = self) -> int:
@@ -138,6 +152,7 @@ class HostCompiled:
         """Record firings into a structure at this address, see native/stow_record.c; None stops."""
         if not self._open:
             raise RuntimeFailure("this compiled model was closed")
+        self.hasten(runs=WORTH_IT)
         self._runtime.library.stow_host_watch(self._context, record)
 
     def _fill(self) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 
 from stowplan.errors import ModelError, UnsupportedError
 from stowplan.flow.graph import ABSENT, Graph, Operator, Tensor
 from stowplan.flow.model import Model
+from stowplan.nouns import replace
 from stowplan_importer_onnx.binding import Binding, bind, entries
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.convert import Walk, source, start
