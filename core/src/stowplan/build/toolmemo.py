@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stowplan.cache.directory import cache_directory
-from stowplan.cache.files import Identity, identity, is_settled, write_durably
+from stowplan.cache.files import Identity, begin_anew, identity, is_settled, write_durably
 from stowplan.cache.surroundings import surroundings
 from stowplan.plugins.discovery import search_path
 
@@ -51,7 +51,7 @@ def remember(question: Mapping[str, Any], section: Mapping[str, Any], watched: M
     try:
         body = json.dumps(memo).encode()
         path = _file(question)
-        _forget_old(path.parent)
+        begin_anew(path.parent, MOST_MEMOS)
         write_durably(path, sha256(body).hexdigest().encode() + b"\n" + body)
     except (OSError, ValueError):
         return
@@ -74,11 +74,3 @@ def _unmoved(rows: Sequence[Sequence[Any]]) -> dict[str, Identity | None] | None
 def _file(question: Mapping[str, Any]) -> Path:
     words = [*surroundings([os.getcwd(), *sys.path]), "", json.dumps(question, sort_keys=True)]
     return cache_directory() / FOLDER / sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _forget_old(folder: Path) -> None:
-    """Begin anew when there are very many: they are made again one by one."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    if len(names) > MOST_MEMOS:
-        for name in names:
-            os.unlink(folder / name)

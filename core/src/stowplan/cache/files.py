@@ -35,6 +35,16 @@ def is_settled(found: Identity, now_ns: int) -> bool:
     return max(found[1], found[2]) + TOO_NEW_NS < now_ns
 
 
+def begin_anew(folder: Path, most: int) -> None:
+    """Remove the files of a folder that has more than `most`: they are made again, at the price of one longer way."""
+    with suppress(OSError):
+        names = os.listdir(folder)
+        if len(names) > most:
+            for name in names:
+                with suppress(OSError):
+                    os.unlink(folder / name)
+
+
 def write_durably(path: Path, data: bytes) -> None:
     """Write a file of the cache: all of it or nothing, and still there after a power cut. Raises `OSError`."""
     make_private(path.parent)

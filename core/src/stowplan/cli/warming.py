@@ -6,12 +6,11 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from stowplan.cache.files import identity, is_settled, make_private
+from stowplan.cache.files import begin_anew, identity, is_settled, make_private
 from stowplan.cache.key import digest
 from stowplan.cli import elsewhere, warm
 from stowplan.plugins.discovery import search_path
@@ -45,7 +44,7 @@ def leave_note(
         make_private(Path(folder))
         name = sha256(listing).hexdigest()
         if not os.path.exists(os.path.join(folder, f"tools-{name}")):
-            _forget_old(Path(folder))
+            begin_anew(Path(folder), MOST_NOTES)
             warm.write_note(folder, f"tools-{name}", listing)
         said = [text.encode("utf-8", "surrogateescape") for text in texts]
         text = b" ".join(b"%d" % len(part) for part in said) + b"\n" + b"".join(said)
@@ -95,13 +94,3 @@ def _file(path: Path, digest: str) -> bytes:
     if sha256(path.read_bytes()).hexdigest() != digest or b"\n" in name:
         raise ValueError(f"{path} is not what it was")
     return warm.file_line(name, status, digest.encode(), now)
-
-
-def _forget_old(folder: Path) -> None:
-    """Begin anew when there are very many notes: they are made again one by one, at the price of one longer way."""
-    with suppress(OSError):
-        names = os.listdir(folder)
-        if len(names) > MOST_NOTES:
-            for name in names:
-                with suppress(OSError):
-                    os.unlink(folder / name)
