@@ -226,6 +226,8 @@ def test_what_has_no_kernel_is_refused_with_the_reason(
 FLOATS = activation((2, 4), "float32")
 COUNTS = activation((2, 4), "int32")
 BOOLS = activation((2, 4), "bool")
+WIDE = activation((2, 4), "int16", quantization())
+UNIT_16 = activation((2, 4), "int16", quantization(1 / 32768))
 BOXES, SCORES, FOUND = activation((1, 2, 4)), activation((1, 2, 2)), activation((11,), "float32")
 DETECTIONS: dict[str, Attribute] = {
     "classes": 1, "max_detections": 1, "classes_per_detection": 1, "detections_per_class": 1, "per_class": False,
@@ -260,7 +262,11 @@ DETECTIONS: dict[str, Attribute] = {
         ("log_softmax", [MATRIX, MATRIX], {}, "supported are float32"),
         ("resize_bilinear", [IMAGE, activation((1, 8, 8, 3))],
          {"align_corners": False, "half_pixel_centers": False}, "does not make [1, 8, 8, 3]"),
-        ("batch_matmul", [MATRIX, MATRIX, MATRIX], {"adjoint_x": False, "adjoint_y": True}, "supported in float32"),
+        ("batch_matmul", [MATRIX, FLOATS, MATRIX], {"adjoint_x": False, "adjoint_y": True}, "float32, int8 and int16"),
+        ("tanh", [WIDE, MATRIX], {}, "int16 to int8 is not supported"),
+        ("tanh", [WIDE, WIDE], {}, "its output scale 1/32768"),
+        ("logistic", [activation((2, 4), "int16", quantization(3.0)), UNIT_16], {}, "at most 2.67 is supported"),
+        ("hard_swish", [WIDE, WIDE], {}, "hard_swish of int16"),
         ("batch_matmul", [FLOATS, FLOATS, FLOATS], {"adjoint_x": False, "adjoint_y": False}, "does not make"),
         ("bitcast", [MATRIX, FLOATS], {}, "differ in size"),
         ("softmax", [activation((2, 4), "int16", quantization()), activation((2, 4), "int16", quantization())],

@@ -67,6 +67,7 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_POOL_INT: return stow_window_work(plan, node, STOW_POOL_INT_KERNEL_H, 1);
     case STOW_KIND_FULLY_CONNECTED_INT: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_INT_FEATURES);
     case STOW_KIND_BATCH_MATMUL_F32: return stow_work_param(plan, node, STOW_BATCH_MATMUL_F32_K);
+    case STOW_KIND_BATCH_MATMUL_INT: return stow_work_param(plan, node, STOW_BATCH_MATMUL_INT_K);
     case STOW_KIND_ARG_EXTREME: return stow_work_param(plan, node, STOW_ARG_EXTREME_DEPTH);
     case STOW_KIND_SVDF_STATE: return stow_work_param(plan, node, STOW_SVDF_STATE_FEATURES);
     case STOW_KIND_SVDF_OUTPUT: return stow_window_work(plan, node, STOW_SVDF_OUTPUT_MEMORY, 1); /* and rank */
