@@ -6,10 +6,10 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from stowplan.flow.dtypes import RANGE, SIZE_BYTES
 from stowplan.flow.graph import Attribute, Quantization
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.flatbuffer import Table
 from stowplan_importer_tflite.parse import FileTensor, shown, spelled
