@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from detection_models import Detector, anchors, postprocess
 from tflite_builder import ModelBuilder
 
 
@@ -146,6 +147,18 @@ def _lstm(net: Net, x: int, dtype: str) -> int:
     return y
 
 
+def detections() -> bytes:
+    """The ends of two object detectors, one of int8 and one of floats, each with the other way to choose boxes."""
+    net = Net()
+    outputs = []
+    for dtype, more in (("int8", {"scale": 0.01, "zero_point": -3}), ("float32", {})):
+        boxes = net.model.input(f"boxes_{dtype}", (1, 12, 4), dtype, **more)
+        scores = net.model.input(f"scores_{dtype}", (1, 12, 4), dtype, **more)
+        setting = Detector(boxes=12, classes=3, most=4, per_class=dtype == "float32", slots=2)
+        outputs += postprocess(net.model, boxes, scores, setting, anchors(setting.boxes, 7))
+    return net.model.outputs(*outputs).build()
+
+
 def raw() -> bytes:
     """What only ONNX models have: integers without a scale, and convolutions of floats in groups."""
     from onnx import TensorProto, helper
@@ -164,7 +177,7 @@ def raw() -> bytes:
     return network(nodes, shapes, ["y", "z"], constants, dtypes=dtypes).SerializeToString()
 
 
-FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent}
+FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent, "detections": detections}
 ONNX_FAMILIES = {"raw": raw}
 
 

@@ -71,7 +71,7 @@ def test_int16_kernels_compute_the_bytes_that_tflite_micro_computes(kind: str) -
         check(int16_model(kind, seed), seed, f"{kind} model {seed}")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"detections"}))  # tests/flows/test_detections.py has these
 def test_whole_models_of_these_kernels_give_what_the_runtimes_give(family: str) -> None:
     model = FAMILIES[family]()
     for seed in range(4):

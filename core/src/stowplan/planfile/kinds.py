@@ -196,6 +196,15 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const",
               "bias:const"),
         _kind("join", 60, "`outer` times a chunk of each input, whatever the rows of any", "outer"),
+        _kind("detections", 76,
+              "boxes around anchors, the best that do not overlap: 4 * found floats of boxes, `found` classes, `found` "
+              "scores, their count (found = max_detections * classes_per_detection); then for each box its score and "
+              "its place in the order, and, where `per_class`, the boxes of one class",
+              "boxes", "box_size", "box_classes", "classes", "max_detections", "classes_per_detection",
+              "detections_per_class", "per_class", "box_dtype", "box_scale:f32", "box_zero_point", "score_dtype",
+              "score_scale:f32", "score_zero_point", "score_threshold:f32", "overlap_threshold:f32",
+              "y_scale:f32", "x_scale:f32", "h_scale:f32", "w_scale:f32",
+              "anchor_dtype", "anchor_scale:f32", "anchor_zero_point", "anchors:const"),
         _kind("arithmetic_int", 70, "a function of two operands with broadcast, any integer type; results wrap",
               *_BROADCAST, "function", "dtype"),
         _kind("conv_2d_groups_f32", 71, "convolution in groups, float32; weights [O,KH,KW,I/groups]",

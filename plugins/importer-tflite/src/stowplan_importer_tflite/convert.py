@@ -182,7 +182,7 @@ def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
             raise Refusal(f"input {position} should keep state between runs")
         walk.variables.change(index, value)
 
-    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new, keep)
+    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new, keep, operator.custom)
     try:
         found = lowering(site)
         steps = tuple(_with_output(step, outputs[0]) for step in ((found,) if isinstance(found, Conversion) else found))

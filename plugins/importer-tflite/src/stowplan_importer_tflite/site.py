@@ -75,7 +75,8 @@ class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own.
 
     `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
-    operators, or for a constant in another form. `keep` says what a variable input holds afterwards.
+    operators, or for a constant in another form. `keep` says what a variable input holds afterwards. `custom` are the
+    options of a custom operator, in whatever form its author chose.
     """
 
     kind: str
@@ -85,6 +86,7 @@ class Site(NamedTuple):
     outputs: tuple[Value, ...]
     new: NewTensor
     keep: Callable[[int, Value], None]
+    custom: memoryview
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""

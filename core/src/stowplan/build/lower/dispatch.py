@@ -51,6 +51,7 @@ LOWERINGS: Mapping[str, str] = {
     "resize_bilinear": "resize.resize_bilinear",
     "transpose_conv_2d": "integer_filter.transpose_conv_2d",
     "batch_matmul": "matrices.batch_matmul",
+    "detection_postprocess": "detection.detection_postprocess",
     "lstm": "lstm.lstm",
     "bitcast": "shape.bitcast",
     "svdf_state": "recurrent.svdf_state",

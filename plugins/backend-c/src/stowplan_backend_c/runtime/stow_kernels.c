@@ -183,6 +183,9 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_LSTM_S8
     [STOW_KIND_LSTM_S8] = {stow_lstm_s8_run, stow_lstm_s8_check},
 #endif
+#if STOW_WITH_DETECTIONS
+    [STOW_KIND_DETECTIONS] = {stow_detections_run, stow_detections_check},
+#endif
 #if STOW_WITH_LSTM_F32
     [STOW_KIND_LSTM_F32] = {stow_lstm_f32_run, stow_lstm_f32_check},
 #endif

@@ -318,6 +318,7 @@ enum stow_kinds {
     STOW_KIND_LSTM_S8 = 58,
     STOW_KIND_LSTM_F32 = 59,
     STOW_KIND_JOIN = 60,
+    STOW_KIND_DETECTIONS = 76,
     STOW_KIND_ARITHMETIC_INT = 70,
     STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
@@ -1282,6 +1283,35 @@ enum stow_join_params {
     STOW_JOIN_PARAMS
 };
 
+/* boxes around anchors, the best that do not overlap: 4 * found floats of boxes, `found` classes, `found` scores, their count (found = max_detections * classes_per_detection); then for each box its score and its place in the order, and, where `per_class`, the boxes of one class */
+enum stow_detections_params {
+    STOW_DETECTIONS_BOXES,
+    STOW_DETECTIONS_BOX_SIZE,
+    STOW_DETECTIONS_BOX_CLASSES,
+    STOW_DETECTIONS_CLASSES,
+    STOW_DETECTIONS_MAX_DETECTIONS,
+    STOW_DETECTIONS_CLASSES_PER_DETECTION,
+    STOW_DETECTIONS_DETECTIONS_PER_CLASS,
+    STOW_DETECTIONS_PER_CLASS,
+    STOW_DETECTIONS_BOX_DTYPE,
+    STOW_DETECTIONS_BOX_SCALE, /* float32 bits */
+    STOW_DETECTIONS_BOX_ZERO_POINT,
+    STOW_DETECTIONS_SCORE_DTYPE,
+    STOW_DETECTIONS_SCORE_SCALE, /* float32 bits */
+    STOW_DETECTIONS_SCORE_ZERO_POINT,
+    STOW_DETECTIONS_SCORE_THRESHOLD, /* float32 bits */
+    STOW_DETECTIONS_OVERLAP_THRESHOLD, /* float32 bits */
+    STOW_DETECTIONS_Y_SCALE, /* float32 bits */
+    STOW_DETECTIONS_X_SCALE, /* float32 bits */
+    STOW_DETECTIONS_H_SCALE, /* float32 bits */
+    STOW_DETECTIONS_W_SCALE, /* float32 bits */
+    STOW_DETECTIONS_ANCHOR_DTYPE,
+    STOW_DETECTIONS_ANCHOR_SCALE, /* float32 bits */
+    STOW_DETECTIONS_ANCHOR_ZERO_POINT,
+    STOW_DETECTIONS_ANCHORS, /* constant */
+    STOW_DETECTIONS_PARAMS
+};
+
 /* a function of two operands with broadcast, any integer type; results wrap */
 enum stow_arithmetic_int_params {
     STOW_ARITHMETIC_INT_HEIGHT,
@@ -1507,6 +1537,9 @@ enum stow_conv_2d_groups_f32_params {
 #endif
 #ifndef STOW_WITH_JOIN
 #define STOW_WITH_JOIN 1
+#endif
+#ifndef STOW_WITH_DETECTIONS
+#define STOW_WITH_DETECTIONS 1
 #endif
 #ifndef STOW_WITH_ARITHMETIC_INT
 #define STOW_WITH_ARITHMETIC_INT 1

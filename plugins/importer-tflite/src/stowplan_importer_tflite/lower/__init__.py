@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import control, functions, movement, rearranging, recurrent, sampling, shapes
+from stowplan_importer_tflite.lower import (
+    control,
+    detection,
+    functions,
+    movement,
+    rearranging,
+    recurrent,
+    sampling,
+    shapes,
+)
 from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
 from stowplan_importer_tflite.lower.elementwise import (
     add,
@@ -122,6 +131,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     "IF": control.branch,
     "WHILE": control.loop,
+    detection.KIND: detection.detection_postprocess,
     SHIFT: shift,
 }
-MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK", "IF", "WHILE"})
+MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK", "IF", "WHILE", detection.KIND})
