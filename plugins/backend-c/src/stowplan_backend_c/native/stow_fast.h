@@ -25,9 +25,8 @@
 #define STOW_FAST_ALIGNMENT 64u
 #define STOW_FAST_LEAST 16384u /* bytes of lines: many small rows are then multiplied at once, in the nearest cache */
 
-/* For each group or vector of lanes, six words for each lane: what a sum begins with, and how it becomes an output. */
+/* How a sum becomes an output: five words for each lane. */
 enum stow_fast_words {
-    STOW_FAST_BIAS,
     STOW_FAST_MULTIPLIER,
     STOW_FAST_LEFT,  /* shift before the product */
     STOW_FAST_RIGHT, /* shift after it, and what rounding that needs: */
@@ -64,11 +63,14 @@ static inline int32_t stow_fast_right(int ease, uint32_t right)
 
 typedef struct stow_fast_filter {
     const uint8_t *weights;
-    const int32_t *words;
+    const int32_t *biases; /* what sums begin with, for each group or vector of lanes */
+    const int32_t *rules;  /* and how they become outputs, STOW_FAST_WORDS times the lanes: */
+    size_t rules_step;     /* for each group; 0 where all outputs have the same */
     size_t outputs;
     size_t rows;        /* of the kernel */
     size_t units;       /* in one of them; or of taps in a depthwise kernel */
     size_t group_bytes; /* of weights */
+    size_t together;    /* so many groups of a matrix lie interleaved, a register of each in turn */
     size_t chunks;      /* depthwise: after so many the channels start over */
     int ease;
     int32_t zero_point;
@@ -99,6 +101,7 @@ typedef struct stow_fast_set {
     size_t element; /* and in a line */
     int32_t bias;
     size_t vectors; /* of sums, in a chunk of a depthwise row */
+    size_t together; /* groups of a matrix, if there is a multiple of so many: one stream of weights */
     /* Bring `count` runs of `size` elements, from_step apart, into a line, one after another; writes nothing else. */
     void (*bring)(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step);
     void (*matrix)(const stow_fast_matrix *op);
@@ -113,6 +116,7 @@ typedef struct stow_fast_set {
 typedef struct stow_fast_node {
     const stow_fast_set *set;
     stow_fast_filter filter;
+    int by_row; /* fully connected: each row of the input is a vector, and its outputs are one */
 } stow_fast_node;
 
 typedef struct stow_fast {
@@ -141,6 +145,12 @@ static inline int stow_fast_ease_of_add(const int32_t *params)
            stow_is_int8(params[STOW_ADD_S8_A_ZERO_POINT]) && stow_is_int8(params[STOW_ADD_S8_B_ZERO_POINT]) &&
            stow_is_int8(zero_point) && params[STOW_ADD_S8_ACT_MAX] == INT8_MAX;
     return !easy ? STOW_FAST_HARD : params[STOW_ADD_S8_ACT_MIN] >= zero_point ? STOW_FAST_EASIEST : STOW_FAST_EASY;
+}
+
+/* Where the weights of a group of a matrix begin, in registers of `bytes`. */
+static inline size_t stow_fast_group(const stow_fast_filter *filter, size_t group, size_t bytes)
+{
+    return group / filter->together * filter->together * filter->group_bytes + group % filter->together * bytes;
 }
 
 /* Bytes that a line of `elements` takes, with slack. */

@@ -146,7 +146,7 @@ STOW_256_INLINE void stow_256_finish(const stow_fast_matrix *op, size_t group, s
     for (size_t g = 0; g < groups; g++) {
         const size_t first = (group + g) * STOW_256_LANES, left = outputs - first;
         const stow_256_rule rule =
-            stow_256_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_256_LANES);
+            stow_256_rule_of(filter, filter->rules + (group + g) * filter->rules_step);
 #pragma GCC unroll 4
         for (size_t p = 0; p < pixels; p++) {
             const __m128i bytes = stow_256_bytes(stow_256_output(rule, sums[g][p], ease));
@@ -166,15 +166,15 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
                                     const size_t pixels)
 {
     const stow_fast_filter *filter = op->filter;
-    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_256_LANES;
+    const int32_t *biases = filter->biases + group * STOW_256_LANES;
     const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 32;
-    const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES, step = op->x_step;
+    const size_t step = op->x_step;
     __m256i sums[4][4];
 #pragma GCC unroll 4
     for (size_t g = 0; g < groups; g++) {
 #pragma GCC unroll 4
         for (size_t p = 0; p < pixels; p++) {
-            sums[g][p] = stow_256_load(words + g * words_step + STOW_FAST_BIAS * STOW_256_LANES);
+            sums[g][p] = stow_256_load(biases + g * STOW_256_LANES);
         }
     }
     for (size_t row = op->first; row < op->last; row++) {
@@ -239,21 +239,22 @@ static void stow_256_matrix(const stow_fast_matrix *op)
 STOW_256 static void stow_256_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
                                         size_t size)
 {
-    const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES;
+    const size_t rules_step = filter->rules_step;
     size_t chunk = 0;
     for (size_t at = 0; at < size; at += 16, chunk = chunk + 1 == filter->chunks ? 0 : chunk + 1) {
         const uint8_t *w = filter->weights + chunk * filter->group_bytes;
-        const int32_t *words = filter->words + chunk * 2 * words_step;
-        __m256i low = stow_256_load(words + STOW_FAST_BIAS * STOW_256_LANES);
-        __m256i high = stow_256_load(words + words_step + STOW_FAST_BIAS * STOW_256_LANES);
+        const int32_t *biases = filter->biases + chunk * 2 * STOW_256_LANES;
+        const int32_t *rules = filter->rules + chunk * 2 * rules_step;
+        __m256i low = stow_256_load(biases);
+        __m256i high = stow_256_load(biases + STOW_256_LANES);
         for (size_t unit = 0; unit < filter->units; unit++, w += 64) {
             const __m256i a = stow_256_load(lines[2 * unit] + 2 * at), b = stow_256_load(lines[2 * unit + 1] + 2 * at);
             low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), stow_256_load(w)));
             high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), stow_256_load(w + 32)));
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
-        const __m256i both = _mm256_packs_epi32(stow_256_any_output(filter, words, low),
-                                                stow_256_any_output(filter, words + words_step, high));
+        const __m256i both = _mm256_packs_epi32(stow_256_any_output(filter, rules, low),
+                                                stow_256_any_output(filter, rules + rules_step, high));
         const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
         stow_256_store(out + at, size - at, bytes);
     }
@@ -374,6 +375,7 @@ const stow_fast_set stow_fast_avx2 = {
     .element = 2,
     .bias = 0,
     .vectors = 2,
+    .together = 1,
     .bring = stow_256_bring,
     .matrix = stow_256_matrix,
     .depthwise = stow_256_depthwise,

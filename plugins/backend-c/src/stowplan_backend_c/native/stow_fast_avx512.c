@@ -208,14 +208,14 @@ STOW_512_INLINE void stow_512_put(int8_t *out, size_t out_step, size_t left, int
 
 /* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
 STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                     const size_t pixels, __m512i sums[8][16], const int ease)
+                                     const size_t pixels, __m512i sums[8][16], const int ease, const size_t rules_step)
 {
     const stow_fast_filter *filter = op->filter;
     const size_t first = group * STOW_512_LANES;
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
         const stow_512_rule rule =
-            stow_512_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES);
+            stow_512_rule_of(filter, filter->rules + (group + g) * rules_step);
 #pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
             sums[g][p] = stow_512_output(rule, sums[g][p], ease);
@@ -229,7 +229,8 @@ STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, s
 STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t *w, size_t pixel, const size_t groups,
                                        const size_t pixels, __m512i sums[8][16])
 {
-    const size_t step = op->x_step, units = op->filter->units, group_bytes = op->filter->group_bytes;
+    const size_t step = op->x_step, units = op->filter->units, together = op->filter->together;
+    const size_t group_bytes = together == 1 ? op->filter->group_bytes : 64, unit_bytes = 64 * together;
     for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *fours[4]; /* of each four vectors the first */
 #pragma GCC unroll 4
@@ -237,7 +238,7 @@ STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t
             fours[i] = op->lines[row] + (pixel + 4 * i) * step;
             __asm__("" : "+r"(fours[i])); /* gcc would rather keep sixteen distances, in more registers than there are */
         }
-        for (size_t unit = 0; unit < units; unit++, w += 64) {
+        for (size_t unit = 0; unit < units; unit++, w += unit_bytes) {
             __m512i weights[8];
 #pragma GCC unroll 8
             for (size_t g = 0; g < groups; g++) {
@@ -259,28 +260,35 @@ STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t
     }
 }
 
-/* Groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so that
- * all sums are in registers. */
-STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                    const size_t pixels)
+/* Sums of groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so
+ * that all sums are in registers. */
+STOW_512_INLINE void stow_512_sums(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                   const size_t pixels, __m512i sums[8][16])
 {
     const stow_fast_filter *filter = op->filter;
-    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 64;
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
-    __m512i sums[8][16];
+    const int32_t *biases = filter->biases + group * STOW_512_LANES;
+    const size_t skipped = op->first * filter->units * filter->together * 64;
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
 #pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
-            sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+            sums[g][p] = stow_512_load(biases + g * STOW_512_LANES);
         }
     }
-    stow_512_multiply(op, w, pixel, groups, pixels, sums);
-    switch (filter->ease) {
-    case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
-    case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
-    default: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD); break;
+    stow_512_multiply(op, filter->weights + stow_fast_group(filter, group, 64) + skipped, pixel, groups, pixels, sums);
+}
+
+/* The outputs of these groups. */
+STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                    const size_t pixels)
+{
+    const size_t rules_step = op->filter->rules_step;
+    __m512i sums[8][16];
+    stow_512_sums(op, group, pixel, groups, pixels, sums);
+    switch (op->filter->ease) {
+    case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST, rules_step); break;
+    case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY, rules_step); break;
+    default: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD, rules_step); break;
     }
 }
 
@@ -309,10 +317,36 @@ STOW_512_COLUMN(2, 8)
 STOW_512_COLUMN(4, 4)
 STOW_512_COLUMN(8, 1)
 
+/* One vector, all of whose outputs have one easy rule: as many groups as there are in eights. Weights come straight from
+ * a cache further away, so that what lies between two blocks counts; returns the groups that are done. */
+STOW_512_INLINE size_t stow_512_eights(const stow_fast_matrix *op, size_t groups, const int ease)
+{
+    size_t group = 0;
+    for (; group + 8 <= groups; group += 8) {
+        __m512i sums[8][16];
+        stow_512_sums(op, group, 0, 8, 1, sums);
+        stow_512_finish(op, group, 0, 8, 1, sums, ease, 0);
+    }
+    return group;
+}
+
+STOW_512 static size_t stow_512_easiest_eights(const stow_fast_matrix *op, size_t groups)
+{
+    return stow_512_eights(op, groups, STOW_FAST_EASIEST);
+}
+
+STOW_512 static size_t stow_512_easy_eights(const stow_fast_matrix *op, size_t groups)
+{
+    return stow_512_eights(op, groups, STOW_FAST_EASY);
+}
+
 static void stow_512_matrix(const stow_fast_matrix *op)
 {
     const size_t groups = (op->filter->outputs + STOW_512_LANES - 1) / STOW_512_LANES;
     size_t group = 0;
+    if (op->pixels == 1 && op->filter->rules_step == 0 && op->filter->ease != STOW_FAST_HARD) {
+        group = (op->filter->ease == STOW_FAST_EASIEST ? stow_512_easiest_eights : stow_512_easy_eights)(op, groups);
+    }
     for (; op->pixels == 1 && group + 8 <= groups; group += 8) {
         stow_512_column_8(op, group);
     }
@@ -343,22 +377,23 @@ STOW_512_INLINE void stow_512_taps(__m512i *sums, const uint8_t *const *lines, s
 STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
                                         size_t size)
 {
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
+    const size_t rules_step = filter->rules_step;
     size_t chunk = 0;
     for (size_t at = 0; at < size; at += 64, chunk = chunk + 1 == filter->chunks ? 0 : chunk + 1) {
         const uint8_t *w = filter->weights + chunk * filter->group_bytes;
-        const int32_t *words = filter->words + chunk * 4 * words_step;
+        const int32_t *biases = filter->biases + chunk * 4 * STOW_512_LANES;
+        const int32_t *rules = filter->rules + chunk * 4 * rules_step;
         __m512i sums[4];
 #pragma GCC unroll 4
         for (size_t v = 0; v < 4; v++) {
-            sums[v] = stow_512_load(words + v * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+            sums[v] = stow_512_load(biases + v * STOW_512_LANES);
         }
         for (size_t unit = 0; unit < filter->units; unit++, w += 256) {
             stow_512_taps(sums, lines + 4 * unit, at, w);
         }
 #pragma GCC unroll 4
         for (size_t v = 0; v < 4; v++) {
-            sums[v] = stow_512_any_output(filter, words + v * words_step, sums[v]);
+            sums[v] = stow_512_any_output(filter, rules + v * rules_step, sums[v]);
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
         const __m512i bytes = stow_512_mixed(sums, filter->minimum);
@@ -535,6 +570,7 @@ const stow_fast_set stow_fast_avx512 = {
     .element = 1,
     .bias = 128,
     .vectors = 4,
+    .together = 8,
     .bring = stow_512_bring,
     .matrix = stow_512_matrix,
     .depthwise = stow_512_depthwise,

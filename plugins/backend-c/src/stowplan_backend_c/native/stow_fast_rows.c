@@ -211,8 +211,25 @@ static void stow_fast_vector(const stow_fast_set *set, const stow_rows *in, size
     }
 }
 
+/* One vector, which is a row, to outputs that are one: nothing to find out or divide. */
+static void stow_fast_dense_row(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
+{
+    const stow_fast_set *set = node->set;
+    const stow_rows in = stow_operand(call, 0), result = stow_result(call);
+    const uint8_t *line = fast->scratch;
+    const stow_fast_matrix op = {
+        &node->filter, &line, 0, 1, 0, 1, (int8_t *)stow_row(&result, call->first), 0,
+    };
+    set->bring(fast->scratch, (const int8_t *)stow_row(&in, call->first), in.row_bytes / set->given, 1, 0);
+    set->matrix(&op);
+}
+
 int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
 {
+    if (node->by_row && call->count == 1) {
+        stow_fast_dense_row(fast, call, node);
+        return 1;
+    }
     const stow_fast_set *set = node->set;
     const size_t outputs = node->filter.outputs;
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
