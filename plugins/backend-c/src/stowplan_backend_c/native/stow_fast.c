@@ -218,9 +218,9 @@ static void stow_fast_put_lane(const stow_fast_set *set, const stow_fast_packing
     stow_fast_put_rule(set, from, to->ease, output, packing->rules + vector * to->rules_step, lane);
 }
 
-/* Pack `outputs` times `rows` runs of `depth` weights. */
+/* Pack `outputs` times `rows` runs of `depth` weights, for `vectors` vectors in all. */
 static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
-                                  const stow_filter_s8 *filter, size_t outputs, size_t rows, size_t depth)
+                                  const stow_filter_s8 *filter, size_t outputs, size_t rows, size_t depth, size_t vectors)
 {
     const size_t groups = stow_fast_ceil(outputs, set->lanes), lanes = set->lanes, unit = set->unit;
     to->outputs = outputs;
@@ -228,11 +228,12 @@ static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room
     to->rows = rows;
     to->units = stow_fast_ceil(depth, unit);
     to->group_bytes = rows * to->units * lanes * unit * set->element;
-    to->together = groups % set->together == 0 ? set->together : 1;
+    to->together = vectors == 1 && groups % set->together == 0 ? set->together : 1;
     const stow_fast_packing packing = stow_fast_begin(set, room, to, filter, groups, groups);
     for (size_t output = 0; packing.weights != NULL && output < outputs; output++) {
         const size_t group = output / lanes, lane = output % lanes, together = to->together;
-        uint8_t *start = packing.weights + stow_fast_group(to, group, lanes * unit * set->element);
+        uint8_t *start = packing.weights + group / together * together * to->group_bytes +
+                         group % together * lanes * unit * set->element;
         const int8_t *from = filter->weights + output * filter->weights_step;
         int32_t sum = 0;
         for (size_t i = 0; i < rows * depth; i++) {
@@ -279,6 +280,13 @@ static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *r
     }
 }
 
+/* How many vectors a fully connected node has. */
+static size_t stow_fast_vectors(const stow_call *call)
+{
+    const stow_rows result = stow_result(call);
+    return (size_t)result.rows * result.row_bytes / (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
+}
+
 static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
                                  const stow_call *call, const stow_window *w)
 {
@@ -287,7 +295,7 @@ static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room,
     case STOW_KIND_CONV_2D_S8:
         stow_read_filter_s8(&filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
         stow_fast_pack_matrix(set, room, to, &filter, (size_t)w->out_c, (size_t)w->kernel_h,
-                              (size_t)w->kernel_w * (size_t)w->in_c);
+                              (size_t)w->kernel_w * (size_t)w->in_c, SIZE_MAX);
         break;
     case STOW_KIND_DEPTHWISE_CONV_2D_S8:
         stow_read_filter_s8(&filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
@@ -296,7 +304,7 @@ static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room,
     default:
         stow_read_filter_s8(&filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
         stow_fast_pack_matrix(set, room, to, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], 1,
-                              (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES]);
+                              (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES], stow_fast_vectors(call));
     }
 }
 
@@ -367,6 +375,9 @@ static size_t stow_fast_prepare_node(const stow_fast_set *set, stow_fast_room *r
                                      const stow_call *call)
 {
     stow_window w = {0};
+    if (call->node->kind == STOW_KIND_ADD_S8 && room->base != NULL) {
+        to->sum = stow_fast_find_sum(call->params);
+    }
     const int is_float = stow_fast_is_float(call->node->kind);
     to->set = is_float ? set->floats : set;
     const size_t lines = stow_fast_lines_of(to->set, call, &w);
@@ -429,7 +440,7 @@ STOW_API int stow_run_prepared(const stow_call *call, uint32_t node)
     }
     const stow_fast_node *own = &fast->nodes[node];
     if (call->node->kind == STOW_KIND_ADD_S8) {
-        return stow_fast_add(fast, call);
+        return stow_fast_add(fast, call, own);
     }
     if (own->filter.weights == NULL) {
         return 0;

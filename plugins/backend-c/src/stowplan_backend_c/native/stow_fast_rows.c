@@ -1,5 +1,4 @@
 /* The host's own kernels around a set's inner loops: which lines of the input are brought, and where outputs go. */
-#include "stow_broadcast.h"
 #include "stow_fast.h"
 
 /* Lines that were brought for earlier rows: slot s holds input row tags[s]. The one behind them is a row of padding. */
@@ -252,44 +251,6 @@ int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fas
             op.out = (int8_t *)stow_row(&result, unit) + done * op.out_step;
             set->matrix(&op);
         }
-    }
-    return 1;
-}
-
-/* An operand of an addition, and where it has the elements of a row of the result. */
-typedef struct stow_fast_operand {
-    stow_rows rows;
-    stow_strides by;
-    uint32_t height;
-} stow_fast_operand;
-
-static const uint8_t *stow_fast_operand_row(const stow_fast_operand *operand, uint32_t unit)
-{
-    const uint32_t image = unit / operand->height, row = unit - image * operand->height;
-    return stow_row(&operand->rows, image * operand->by.image + row * operand->by.row);
-}
-
-int stow_fast_add(const stow_fast *fast, const stow_call *call)
-{
-    const uint32_t height = (uint32_t)call->params[STOW_ADD_S8_HEIGHT], last = call->first + call->count;
-    const stow_fast_operand a = {stow_operand(call, 0), stow_read_strides(call->params, 0), height};
-    const stow_fast_operand b = {stow_operand(call, 1), stow_read_strides(call->params, 1), height};
-    const stow_rows result = stow_result(call);
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS], bytes = result.row_bytes;
-    const int together = call->params[STOW_ADD_S8_WIDTH] == 1 || (a.by.column == channels && b.by.column == channels);
-    if (a.by.channel != 1 || b.by.channel != 1 || !together) {
-        return 0;
-    }
-    for (uint32_t unit = call->first; unit < last;) {
-        const uint8_t *x = stow_fast_operand_row(&a, unit), *y = stow_fast_operand_row(&b, unit);
-        uint8_t *out = stow_row(&result, unit);
-        size_t size = bytes; /* of as many rows as follow each other in all three */
-        for (unit++; unit < last && stow_fast_operand_row(&a, unit) == x + size &&
-                     stow_fast_operand_row(&b, unit) == y + size && stow_row(&result, unit) == out + size;
-             unit++) {
-            size += bytes;
-        }
-        fast->set->add(call->params, (const int8_t *)x, (const int8_t *)y, (int8_t *)out, size);
     }
     return 1;
 }
