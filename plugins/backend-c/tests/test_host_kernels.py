@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from operator_models import ACTIVATIONS, MAKERS, Sampler
 from oracles import open_tflm, random_inputs, run_tflm
@@ -85,6 +87,36 @@ def test_each_set_computes_the_bytes_that_tflite_micro_computes(kind: str, kerne
         wanted = as_bytes(run_tflm(model, inputs))
         assert run_whole(model, as_bytes(inputs)) == wanted, f"{kind}, model {seed}"
         assert run_scattered(model, as_bytes(inputs), seed) == wanted, f"{kind}, model {seed}, rows anywhere"
+
+
+SCALES = st.floats(1e-3, 1.0)
+ZERO_POINTS = st.integers(-128, 127)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    scales=st.tuples(SCALES, SCALES),
+    most=st.floats(0.3, 1.3),
+    zero_points=st.tuples(ZERO_POINTS, ZERO_POINTS, ZERO_POINTS),
+    activation=st.sampled_from(["NONE", "RELU", "RELU6"]),
+)
+def test_all_pairs_of_bytes_are_added_as_tflite_micro_adds_them(
+    kernels: str, scales: tuple[float, float], most: float, zero_points: tuple[int, int, int], activation: str
+) -> None:
+    """65536 outputs, which is all that an addition can do: by one linear sum where there is one, else step by step."""
+    every = np.arange(256, dtype=np.int64) - 128
+    a, b = (np.broadcast_to(values, (256, 256)).astype(np.int8) for values in (every[:, None], every[None, :]))
+    model = ModelBuilder()
+    x, y, z = (
+        add(name, (1, 256, 256, 1), "int8", scale=scale, zero_point=zero_point)
+        for add, name, scale, zero_point in zip(
+            (model.input, model.input, model.tensor), "xyz", (*scales, sum(scales) * most), zero_points, strict=True
+        )
+    )
+    model.operator("ADD", [x, y], [z], fused_activation_function=activation)
+    data = model.outputs(z).build()
+    inputs = [a.reshape(1, 256, 256, 1), b.reshape(1, 256, 256, 1)]
+    assert run_whole(data, as_bytes(inputs)) == as_bytes(run_tflm(data, inputs))
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])

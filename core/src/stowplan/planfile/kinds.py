@@ -7,7 +7,8 @@ The C header gets an enum of kinds and, for each kind, an enum of its parameters
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from stowplan.nouns import NamedTuple
 
 
 class Param(NamedTuple):

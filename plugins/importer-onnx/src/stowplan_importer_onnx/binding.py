@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from stowplan.errors import UsageError
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.parse import FileInput, FileModel, shown, spelled
 
 MAX_DIMENSION = 2**31 - 1

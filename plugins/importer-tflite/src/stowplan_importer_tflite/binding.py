@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.errors import UsageError
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite.parse import FileModel, FileTensor, shown, spelled
 
 MAX_DIMENSION = 2**31 - 1

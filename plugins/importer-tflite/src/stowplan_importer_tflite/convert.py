@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import Quantization
-from stowplan.nouns import dataclass, field
+from stowplan.nouns import NamedTuple, dataclass, field
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS, unsupported
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled

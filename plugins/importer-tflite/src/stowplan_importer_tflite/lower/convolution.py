@@ -229,8 +229,8 @@ def _check_bias_scale(bias: Value, x: Value, w: Value, y: Value) -> None:
         raise Refusal(f"bias {shown(bias.name)} has a zero point; 0 is defined")
     assert w.quantization is not None
     scales, stated = w.quantization.scales, bias.quantization.scales
-    count = max(len(scales), len(stated))
+    count, of_input, least = max(len(scales), len(stated)), scale_of(x), BIAS_TOLERANCE * scale_of(y)
     for scale, found in zip(scales * (count // len(scales)), stated * (count // len(stated)), strict=False):
-        step = scale_of(x) * scale
-        if abs(step - found) > max(BIAS_TOLERANCE * scale_of(y), 0.01 * step):
+        step = of_input * scale
+        if abs(step - found) > max(least, 0.01 * step):
             raise Refusal(f"bias {shown(bias.name)} has scale {found:.6g}, input and weights make it {step:.6g}")
