@@ -14,7 +14,13 @@ from stowplan_importer_tflite.lower import (
     sampling,
     shapes,
 )
-from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
+from stowplan_importer_tflite.lower.convolution import (
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    transpose_conv,
+    transpose_conv_bias,
+)
 from stowplan_importer_tflite.lower.elementwise import (
     add,
     dequantize,
@@ -131,6 +137,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     "IF": control.branch,
     "WHILE": control.loop,
+    "CUSTOM:Convolution2DTransposeBias": transpose_conv_bias,
     detection.KIND: detection.detection_postprocess,
     SHIFT: shift,
 }
