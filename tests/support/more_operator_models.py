@@ -198,6 +198,18 @@ def _resize(s: Sampler, kind: str) -> bytes:
     return _moved(s, kind, (n, h, w, c), [(n, *size, c)], _ints(s, "size", size), **options)
 
 
+def grouped_conv(s: Sampler) -> bytes:
+    """A convolution in groups; one output or several in each."""
+    groups, depth, outputs = s.number(2, 4), s.number(1, 4), s.number(1, 3)
+    stride, size, kernel = s.number(1, 2), (s.number(3, 7), s.number(3, 7)), (s.number(1, 3), s.number(1, 3))
+    source = s.quantization()
+    x = s.input((1, *size, groups * depth), **source)
+    w, b, typical = s.weights((groups * outputs, *kernel, depth), 0, source.get("scale", 1.0))
+    result = (1, -(-size[0] // stride), -(-size[1] // stride), groups * outputs)
+    options = dict(padding="SAME", stride_h=stride, stride_w=stride, fused_activation_function="RELU")
+    return s.finish("CONV_2D", [x, w, b], result, typical, **options)
+
+
 def transpose_conv(s: Sampler) -> bytes:
     padding, kernel = s.choice(("SAME", "VALID")), (s.number(1, 4), s.number(1, 4))
     stride, size = (s.number(1, 3), s.number(1, 3)), (s.number(1, 5), s.number(1, 5))
@@ -320,7 +332,9 @@ def _reduction(kind: str) -> Make:
         axes = [axis for axis in range(len(shape)) if s.number(0, 1)] or [0]
         keep = bool(s.number(0, 1))
         result = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-        x, y = s.input(shape, **one), s.model.tensor("y", result, s.dtype, **one)
+        x, summed = s.input(shape, **one), kind == "SUM" and s.quantized
+        wide = s.quantization(one["scale"] * math.sqrt(math.prod(shape) / math.prod(result))) if summed else one
+        y = s.model.tensor("y", result, s.dtype, **wide)
         s.model.operator(kind, [x, _ints(s, "axes", axes)], [y], options="ReducerOptions", keep_dims=keep)
         return s.model.outputs(y).build()
 
@@ -354,7 +368,13 @@ def batch_matmul(s: Sampler) -> bytes:
     a = (*batch, k, m) if exchanged[0] else (*batch, m, k)
     b = (*batch, n, k) if exchanged[1] else (*batch, k, n)
     scales = [s.quantization(), s.quantization()]
-    inputs = [s.model.input(name, shape, s.dtype, **one) for name, shape, one in zip("ab", (a, b), scales, strict=True)]
+    inputs = [s.model.input("a", a, s.dtype, **scales[0])]
+    if s.number(0, 1):
+        inputs.append(s.model.input("b", b, s.dtype, **scales[1]))
+    else:  # one matrix for all, or one for each
+        b = b if s.number(0, 1) else b[-2:]
+        values = s.random.integers(-128, 128, b) if s.quantized else s.random.standard_normal(b)
+        inputs.append(s.model.constant("b", values.astype(s.dtype), **scales[1]))
     options = dict(options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
     typical = 5000 * math.sqrt(k) * math.prod(one.get("scale", 1.0) for one in scales)
     return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), typical, **options)
@@ -382,6 +402,7 @@ COMPUTED: Mapping[str, Make] = {
         for make in (
             resize_bilinear,
             transpose_conv,
+            grouped_conv,
             sub,
             maximum,
             minimum,
@@ -398,6 +419,7 @@ COMPUTED: Mapping[str, Make] = {
     "abs": _unary("ABS"),
     "reduce_max": _reduction("REDUCE_MAX"),
     "reduce_min": _reduction("REDUCE_MIN"),
+    "sum": _reduction("SUM"),
     "less": _comparison("LESS"),
     "greater_equal": _comparison("GREATER_EQUAL"),
     "equal": _comparison("EQUAL"),
@@ -415,7 +437,6 @@ FLOATS: Mapping[str, Make] = {
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
     **{kind.lower(): _unary(kind) for kind in ("GELU", "RELU_N1_TO_1", "SIGN")},
     **{kind.lower(): _unary(kind, positive=True) for kind in ("LOG", "SQRT", "RSQRT")},
-    "sum": _reduction("SUM"),
     "reduce_prod": _reduction("REDUCE_PROD"),
 }  # fmt: skip
 """Operators that compute in float32 only."""

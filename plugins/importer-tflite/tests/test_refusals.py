@@ -99,6 +99,13 @@ def two_outputs(model: ModelBuilder) -> int:
     return outputs[0]
 
 
+def scales_of_another_axis(model: ModelBuilder) -> int:
+    x, y = model.input("x", (4, 2), "int8", scale=0.5), model.tensor("y", (4, 3), "int8", scale=0.5)
+    w = model.constant("w", np.ones((2, 3), np.int8), scale=[0.1, 0.2], axis=0)
+    model.operator("BATCH_MATMUL", [x, w], [y], options="BatchMatMulOptions")
+    return y
+
+
 FLOATS = np.ones((3, 3, 3, 2), np.float32)
 
 CASES: list[tuple[str, Build]] = [
@@ -112,8 +119,6 @@ CASES: list[tuple[str, Build]] = [
      conv(fused_activation_function="TANH")),
     ("a window over 9 elements is larger than the 4 of the input",
      conv(padding="VALID", dilation_h_factor=4)),
-    ("weights for 2 channels, the input has 4; grouped convolution of floats is not supported",
-     conv(x=(1, 4, 4, 4), w=np.ones((2, 3, 3, 2), np.float32), x_dtype="float32", x_scale=None, w_scale=None)),
     ("weights for 2 channels, the input has 5", conv(x=(1, 4, 4, 5))),
     ('output "y" has shape 1x4x4x9 in the file, the inputs make it 1x4x4x3', conv(y=(1, 4, 4, 9))),
     ('weights "w" are asymmetric per channel; zero point 0 would be supported',
@@ -209,6 +214,11 @@ CASES: list[tuple[str, Build]] = [
     ("int8 activations; float32 would be supported", unary("LOG_SOFTMAX")),
     ('int8 tensor "extra" has no scale; convert the model again with full quantization',
      unary("PRELU", extra=np.ones((1, 4, 4, 2), np.int8))),
+    ('int8 weights "extra" have no scale',
+     unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((2, 3), np.int8), options="BatchMatMulOptions")),
+    ("inputs of shapes 4x2 and 3x3 do not go together",
+     unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((3, 3), np.int8), options="BatchMatMulOptions")),
+    ('weights "w" have scales along axis 0; 1 with zero points 0 would be supported', scales_of_another_axis),
     ("int8 with int32; two inputs of one type would be supported",
      unary("SQUARED_DIFFERENCE", extra=np.ones((1, 4, 4, 2), np.int32))),
     ("the scales of inputs and output are 1e+18 apart, which int8 arithmetic cannot bridge",

@@ -253,7 +253,7 @@ DETECTIONS: dict[str, Attribute] = {
         ("div", [MATRIX, MATRIX, MATRIX], {"activation": "none"}, "div of int8"),
         ("less", [MATRIX, FLOATS, BOOLS], {}, "int8 with float32 to bool"),
         ("less", [MATRIX, activation((2, 4), q=quantization(0.1)), BOOLS], {}, "quantized differently"),
-        ("reduce", [MATRIX, activation((2,))], {"function": "sum", "axes": (1,)}, "sum of int8"),
+        ("reduce", [MATRIX, activation((2,))], {"function": "prod", "axes": (1,)}, "prod of int8"),
         ("reduce", [COUNTS, activation((2,), "int32")], {"function": "mean", "axes": (1,)}, "mean of int32"),
         ("reduce", [FLOATS, FLOATS], {"function": "sum", "axes": (1,)}, "its output has shape [2, 4]"),
         ("reduce", [FLOATS, FLOATS], {"function": "median", "axes": (1,)}, "median of [2, 4]"),

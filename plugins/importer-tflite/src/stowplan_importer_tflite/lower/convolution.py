@@ -21,9 +21,8 @@ def conv_2d(site: Site) -> Conversion:
     x, w, y = _operands(site, channel_axis=0)
     n, in_h, in_w, in_c = image(x)
     out_c, kernel_h, kernel_w, depth = _rank_4(w)
-    if not depth or in_c % depth or out_c % (in_c // depth) or (depth != in_c and x.dtype == "float32"):
-        grouped = "; grouped convolution of floats is not supported" if depth and in_c % depth == 0 else ""
-        raise Mismatch(f"weights for {depth} channels, the input has {in_c}{grouped}")
+    if not depth or in_c % depth or out_c % (in_c // depth):
+        raise Mismatch(f"weights for {depth} channels, the input has {in_c}")
     (out_h, out_w), attributes = _window(site, ConvField, (in_h, in_w), (kernel_h, kernel_w))
     return Conversion(
         kind="conv_2d",
