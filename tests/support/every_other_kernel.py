@@ -165,7 +165,9 @@ def scaled() -> bytes:
     gates = [wide.add(kind, [c], (1, 4, 5), quantized=unit) for kind in ("LOGISTIC", "TANH")]
     most = net.model.tensor("most", (1, 4, 5), "int16", **unit)
     net.model.operator("MAXIMUM", gates, [most], options="MaximumMinimumOptions")
-    return net.model.outputs(square, most).build()
+    length = net.add("L2_NORMALIZATION", [square], (1, 4, 5), quantized=dict(scale=1 / 128, zero_point=0))
+    root = wide.add("RSQRT", [most], (1, 4, 5))
+    return net.model.outputs(length, root).build()
 
 
 def detections() -> bytes:

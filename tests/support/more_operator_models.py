@@ -358,7 +358,10 @@ def log_softmax(s: Sampler) -> bytes:
 
 def l2_normalization(s: Sampler) -> bytes:
     shape = (s.number(1, 4), s.number(1, 40))
-    return s.finish("L2_NORMALIZATION", [s.input(shape)], shape, 1.0, options="L2NormOptions")
+    x, unit = s.input(shape), {"scale": 1 / 128, "zero_point": 0} if s.quantized else {}
+    y = s.model.tensor("y", shape, s.dtype, **unit)
+    s.model.operator("L2_NORMALIZATION", [x], [y], options="L2NormOptions")
+    return s.model.outputs(y).build()
 
 
 def batch_matmul(s: Sampler) -> bytes:
@@ -403,6 +406,7 @@ COMPUTED: Mapping[str, Make] = {
             resize_bilinear,
             transpose_conv,
             grouped_conv,
+            l2_normalization,
             sub,
             maximum,
             minimum,
@@ -431,7 +435,7 @@ FLOATS: Mapping[str, Make] = {
     **{
         make.__name__: make
         for make in (
-            div, floor_div, floor_mod, log_softmax, l2_normalization,
+            div, floor_div, floor_mod, log_softmax,
         )
     },
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
@@ -554,7 +558,7 @@ def _int16_function(kind: str, source: dict[str, Any] | None = None) -> Make:
 
 RATIOS = (0.4, 0.8, 1.0, 2.0, 0.16, 1.6)
 """Of an output's scale to the input's: they put many products halfway between two numbers, where rounding shows."""
-POSITIVE = frozenset({"RSQRT", "LOG"})
+POSITIVE = frozenset({"RSQRT"})
 
 
 def of_every_number(kind: str, dtype: str, seed: int) -> tuple[bytes, Any]:
@@ -563,7 +567,8 @@ def of_every_number(kind: str, dtype: str, seed: int) -> tuple[bytes, Any]:
     points = [0, 0] if dtype == "int16" else random.integers(-128, 128, 2).tolist()
     values = np.arange(limits.min, limits.max + 1).astype(dtype)
     if kind in POSITIVE:
-        points[0], values = limits.min, values[1:]
+        points[0] = 0 if dtype == "int16" else limits.min
+        values = values[values >= points[0]]
     scale = float(np.float32(10 ** random.uniform(-3, -1)))
     units = {"int8": {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}, "int16": dict.fromkeys(GATES, (1 / 32768, 0))}
     out_scale, out_point = units[dtype].get(kind, (scale * RATIOS[seed % len(RATIOS)], points[1]))

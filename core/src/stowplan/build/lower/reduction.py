@@ -97,9 +97,16 @@ def arg_extreme(site: Site) -> Lowered:
 def along_runs(site: Site) -> Lowered:
     """Lower `log_softmax` and `l2_normalization`, which work on whole runs along the last axis."""
     kind, shape = site.operator.kind, site.input().shape
-    if site.one_dtype("float32") != "float32" or not shape or shape != site.output.shape:
-        raise site.refusal("of floats along the last axis only")
+    dtype = site.one_dtype(*(("float32", "int8") if kind == "l2_normalization" else ("float32",)))
+    if not shape or shape != site.output.shape:
+        raise site.refusal("along the last axis only, of one shape")
     form = site.input_form()
-    if form != site.output_form or form.row_bytes % (shape[-1] * SIZE_BYTES["float32"]):
+    if form != site.output_form or form.row_bytes % (shape[-1] * SIZE_BYTES[dtype]):
         raise site.refusal("its input is not cut into rows of whole runs")
+    if dtype == "int8":
+        result = site.quantization(site.output)
+        if (result.scale, result.zero_point) != (1 / 128, 0):
+            raise site.refusal("its int8 output needs scale 1/128 and zero point 0")
+        params = {"depth": shape[-1], "input_zero_point": site.quantization(site.input()).zero_point}
+        return Lowered(kind="l2_normalization_s8", params=params, operands=(site.operand(),))
     return Lowered(kind=f"{kind}_f32", params={"depth": shape[-1]}, operands=(site.operand(),))

@@ -30,6 +30,8 @@ from stowplan_importer_tflite.site import (
 
 UNIT = Quantization(scales=(1 / 128,), zero_points=(0,))
 """The quantization of TANH's int8 output."""
+MOST_ROOT = 1024.0
+"""Of an input's root and an output's scale: beyond it the inverse root of int16 has no bits left."""
 NUMBERS = ("int8", "int16", "float32", "int32", "int64")
 Lowering = Callable[[Site], Conversion]
 
@@ -39,13 +41,15 @@ def unary(kind: str) -> Lowering:
 
     def lowering(site: Site) -> Conversion:
         site.arity(1, 1)
-        dtypes = ("int8", "int16", "float32") if kind == "tanh" else ("int8", "float32")
+        dtypes = COMPUTED if kind in ("tanh", "abs", "rsqrt") else ("int8", "float32")
         x = site.activation(0, NUMBERS if site.value(0).data is not None else dtypes)
         y = site.result(x.dtype)
         if x.dtype == "int16" and kind == "tanh":
             check_gate(x, y)
         if kind == "tanh" and y.dtype == "int8" and y.quantization != UNIT:
             raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
+        if x.dtype == "int16" and kind == "rsqrt":
+            _check_root(x, y)
         if kind in ("relu_n1_to_1", "neg"):
             check_same_quantization(x, y)
         if kind == "neg" and x.quantization is not None and x.quantization.zero_point:
@@ -53,6 +57,14 @@ def unary(kind: str) -> Lowering:
         return Conversion(kind, (x.tensor,), x.shape)
 
     return lowering
+
+
+def _check_root(x: Value, y: Value) -> None:
+    for value in (x, y):
+        if value.quantization is not None and value.quantization.zero_point:
+            raise Refusal(f"int16 {shown(value.name)} has zero point {value.quantization.zero_point}; 0 is defined")
+    if math.sqrt(scale_of(x)) * scale_of(y) > MOST_ROOT:
+        raise Refusal(f"{shown(x.name)} and {shown(y.name)} have too large scales for int16 arithmetic")
 
 
 def leaky_relu(site: Site) -> Conversion:
@@ -191,8 +203,10 @@ def arg_extreme(kind: str) -> Callable[[Site], list[Conversion]]:
 def along_runs(kind: str) -> Lowering:
     def lowering(site: Site) -> Conversion:
         site.arity(1, 1)
-        x = site.activation(0, ("float32",))
-        site.result("float32")
+        x = site.activation(0, ("int8", "float32") if kind == "l2_normalization" else ("float32",))
+        y = site.result(x.dtype)
+        if x.dtype == "int8" and y.quantization != UNIT:
+            raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
         if not x.shape:
             raise Refusal("a scalar has no axis to go along")
         return Conversion(kind, (x.tensor,), x.shape)
