@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from operator_models import ACTIVATIONS, MAKERS, Sampler
+from operator_models import ACTIVATIONS, MAKERS, WideSampler
 from oracles import open_tflm, random_inputs, run_tflm
 from scattered import plan_of, run_scattered, run_whole
 from stowplan.build.prove import separate_schedule
@@ -36,17 +35,6 @@ MLPERF = [
     "anomaly/mlperf_ad01_int8",
     "wakeword/mlperf_streaming_ww_int8",
 ]
-
-
-class WideSampler(Sampler):
-    """As `Sampler`, with channels beyond the widest register, and now and then scales that make sums shift left."""
-
-    def number(self, low: int, high: int) -> int:
-        wide = 9 <= high <= 40 and self.random.integers(0, 3) == 0
-        return super().number(low, 4 * high if wide else high)
-
-    def finish(self, kind: str, inputs: list[int], shape: tuple[int, ...], typical: float, **options: Any) -> bytes:
-        return super().finish(kind, inputs, shape, typical * (1e-5 if self.number(0, 3) == 0 else 1), **options)
 
 
 FLOATS = ["vww-person/mlperf_vww_fp32", "image-cls/mlperf_resnet8_fp32", "anomaly/mlperf_ad01_fp32"]
