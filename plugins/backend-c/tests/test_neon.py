@@ -13,11 +13,12 @@ import pytest
 from operator_models import MAKERS, WideSampler
 from oracles import open_tflm, random_inputs, run_tflm
 from scattered import plan_of, scattered_schedule
+from standard_models import STANDARD, in_both_ways, standard_model, standard_plan
 from stowplan.build.prove import separate_schedule
 from stowplan.planfile.kinds import NODE_KINDS
 from stowplan.planfile.reader import read_plan
 from stowplan_backend_c.library import LIBRARY
-from tflite_import import import_bytes, shared_models
+from tflite_import import import_bytes
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes", "-Werror")
@@ -28,13 +29,6 @@ KINDS = ["conv_2d", "depthwise_conv_2d", "fully_connected", "add"]
 MODELS = 40
 """Random models of each operator."""
 INPUTS = 3
-MLPERF = [
-    "vww-person/mlperf_vww_int8",
-    "kws/mlperf_kws_dscnn_int8",
-    "image-cls/mlperf_resnet8_int8",
-    "anomaly/mlperf_ad01_int8",
-    "wakeword/mlperf_streaming_ww_int8",
-]
 NEEDED = (
     "conv_2d_s8",
     "depthwise_conv_2d_s8",
@@ -91,12 +85,10 @@ def test_the_bytes_are_those_that_tflite_micro_computes(kind: str, driver: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MLPERF, ids=[Path(name).name for name in MLPERF])
-def test_the_standard_models_give_tflite_micros_bytes(name: str, driver: Path, tmp_path: Path) -> None:
-    (path,) = shared_models(f"{name}.tflite")
-    model = path.read_bytes()
-    graph, reference = import_bytes(model), open_tflm(model)
-    plan = plan_of(model, graph, separate_schedule(graph))
+@in_both_ways
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_standard_models_give_tflite_micros_bytes(name: str, least: bool, driver: Path, tmp_path: Path) -> None:
+    reference, plan = open_tflm(standard_model(name)), standard_plan(name, least)
     random = np.random.default_rng(1234)
     shape = read_plan(plan).inputs[0].shape
     inputs = [random.integers(-128, 128, shape, dtype=np.int8) for _ in range(INPUTS)]
