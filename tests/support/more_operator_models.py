@@ -593,6 +593,16 @@ def _int16_same(kind: str) -> Make:
     return make
 
 
+def _int16_resize(s: Sampler) -> bytes:
+    one, shape, size = _int16(s), (s.number(1, 2), *_shape(s, 3, 7)), [s.number(1, 12), s.number(1, 12)]
+    x = s.model.input("x", shape, "int16", **one)
+    y = s.model.tensor("y", (shape[0], *size, shape[3]), "int16", **one)
+    flags = ((False, False), (True, False), (False, True))[s.number(0, 2)]
+    s.model.operator("RESIZE_BILINEAR", [x, _ints(s, "size", size)], [y], align_corners=flags[0],
+                     half_pixel_centers=flags[1])  # fmt: skip
+    return s.model.outputs(y).build()
+
+
 def _int16_matmul(s: Sampler) -> bytes:
     batch, (m, k, n) = s.number(1, 3), _shape(s, 3, 6)
     exchanged = bool(s.number(0, 1)), bool(s.number(0, 1))
@@ -614,6 +624,7 @@ INT16: Mapping[str, Make] = {
     },
     **{kind.lower(): _int16_same(kind) for kind in ("MAXIMUM", "MINIMUM", "LESS", "GREATER_EQUAL", "EQUAL")},
     "batch_matmul": _int16_matmul,
+    "resize_bilinear": _int16_resize,
     **{kind.lower(): _int16_filter(kind) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")},
     **{kind.lower(): _int16_pair(kind) for kind in ("ADD", "SUB", "MUL")},
     **{kind.lower(): _int16_pool(kind) for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D")},
