@@ -364,6 +364,22 @@ def l2_normalization(s: Sampler) -> bytes:
     return s.model.outputs(y).build()
 
 
+def computed_weights(s: Sampler) -> bytes:
+    """A FULLY_CONNECTED whose weights are an input as well."""
+    rows, features, outputs = _shape(s, 3, 7)
+    ones = s.quantization(), s.quantization()
+    x = s.model.input("x", (rows, features), s.dtype, **ones[0])
+    w = s.model.input("w", (outputs, features), s.dtype, **ones[1])
+    typical = 5000 * math.sqrt(features) * math.prod(one.get("scale", 1.0) for one in ones)
+    return s.finish("FULLY_CONNECTED", [x, w, -1], (rows, outputs), typical)
+
+
+def add_n(s: Sampler) -> bytes:
+    shape, count = _shape(s), s.number(2, 5)
+    inputs = [s.model.input(f"x{i}", shape, s.dtype) for i in range(count)]
+    return s.finish("ADD_N", inputs, shape, 1.0)
+
+
 def batch_matmul(s: Sampler) -> bytes:
     batch = _shape(s, s.number(1, 2), 3)
     m, k, n = _shape(s, 3, 6)
@@ -406,6 +422,7 @@ COMPUTED: Mapping[str, Make] = {
             resize_bilinear,
             transpose_conv,
             grouped_conv,
+            computed_weights,
             l2_normalization,
             sub,
             maximum,
@@ -435,7 +452,7 @@ FLOATS: Mapping[str, Make] = {
     **{
         make.__name__: make
         for make in (
-            div, floor_div, floor_mod, log_softmax,
+            div, floor_div, floor_mod, log_softmax, add_n,
         )
     },
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
