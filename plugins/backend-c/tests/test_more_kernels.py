@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
 from every_other_kernel import FAMILIES
-from more_operator_models import COMPUTED, FLOATS, INT16, MOVES, int16_model
+from more_operator_models import COMPUTED, FLOATS, GATES, INT16, MOVES, int16_model, of_every_number
 from operator_models import Sampler
 from oracles import random_inputs, run_litert_reference, run_tflm
 from scattered import run_scattered, run_whole
@@ -71,7 +71,18 @@ def test_int16_kernels_compute_the_bytes_that_tflite_micro_computes(kind: str) -
         check(int16_model(kind, seed), seed, f"{kind} model {seed}")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("kind", "dtype"), [
+    *((kind, "int8") for kind in ("ABS", "RELU", "HARD_SWISH", "ELU", "LEAKY_RELU", "QUANTIZE", *GATES, "RSQRT")),
+    *((kind, "int16") for kind in ("RELU", "LEAKY_RELU", "QUANTIZE", *GATES)),
+])  # fmt: skip
+def test_functions_of_every_number_there_is_equal_tflite_micro(kind: str, dtype: str) -> None:
+    for seed in range(24):
+        model, values = of_every_number(kind, dtype, seed)
+        (got,), (want,) = run_whole(model, [values.tobytes()]), run_tflm(model, [values])
+        np.testing.assert_array_equal(np.frombuffer(got, dtype), want.ravel(), err_msg=f"{kind} model {seed}")
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"detections"}))  # tests/flows/test_detections.py has these
 def test_whole_models_of_these_kernels_give_what_the_runtimes_give(family: str) -> None:
     model = FAMILIES[family]()
     for seed in range(4):

@@ -78,7 +78,8 @@ class ProfilerConformance(Conformance):
         with self.opened() as compiled:
             recording = self.attached(compiled)
             inputs = _inputs(compiled)
-            compiled.run(inputs)
+            for _ in range(RUNS):  # a backend may prepare itself in its first runs
+                compiled.run(inputs)
             self.ask("resume()", recording.resume)
             times = []
             for _ in range(RUNS):
@@ -124,6 +125,7 @@ class ProfilerConformance(Conformance):
     def test_gives_nanoseconds(self) -> None:
         with self.recorded() as (recording, times):
             least, most = RUNS * min(times), sum(times)  # a busy machine makes some runs long
+            floor = least // 400  # who counts micro- for nanoseconds stays below a thousandth
             for name in ("by_kind", "by_operator"):
                 totals = self.ask(f"{name}()", getattr(recording, name))
                 if not totals:
@@ -133,7 +135,7 @@ class ProfilerConformance(Conformance):
                 ):
                     raise Fault(f"{name}() has a count below 1, or a duration that is no whole number of nanoseconds.")
                 spent = sum(total.duration_ns for total in totals)
-                if spent > 2 * most or spent * 100 < least:
+                if spent > 2 * most or spent < floor:
                     raise Fault(f"{name}() adds up to {spent} ns, where {RUNS} runs took {most} ns. Give nanoseconds.")
 
     def test_totals_come_slowest_first_and_operators_in_order(self) -> None:

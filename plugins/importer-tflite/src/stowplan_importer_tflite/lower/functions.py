@@ -8,11 +8,12 @@ from collections.abc import Callable
 from stowplan.flow.graph import Attribute, Quantization
 from stowplan.flow.operators import COMPARISONS, LOGICAL
 from stowplan_importer_tflite import schema
-from stowplan_importer_tflite.lower.elementwise import broadcast_shape
+from stowplan_importer_tflite.lower.elementwise import broadcast_shape, check_gate
 from stowplan_importer_tflite.lower.rearranging import rearranged, steps_of
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.site import (
     ANYTHING,
+    COMPUTED,
     Conversion,
     Mismatch,
     Refusal,
@@ -34,13 +35,17 @@ def unary(kind: str) -> Lowering:
 
     def lowering(site: Site) -> Conversion:
         site.arity(1, 1)
-        dtypes = NUMBERS if site.value(0).data is not None else ("int8", "float32")
-        x = site.activation(0, dtypes)
+        dtypes = ("int8", "int16", "float32") if kind == "tanh" else ("int8", "float32")
+        x = site.activation(0, NUMBERS if site.value(0).data is not None else dtypes)
         y = site.result(x.dtype)
+        if x.dtype == "int16" and kind == "tanh":
+            check_gate(x, y)
         if kind == "tanh" and y.dtype == "int8" and y.quantization != UNIT:
             raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
-        if kind == "relu_n1_to_1":
+        if kind in ("relu_n1_to_1", "neg"):
             check_same_quantization(x, y)
+        if kind == "neg" and x.quantization is not None and x.quantization.zero_point:
+            raise Refusal(f"{x.dtype} {shown(x.name)} has zero point {x.quantization.zero_point}; 0 would be supported")
         return Conversion(kind, (x.tensor,), x.shape)
 
     return lowering
@@ -48,12 +53,12 @@ def unary(kind: str) -> Lowering:
 
 def leaky_relu(site: Site) -> Conversion:
     site.arity(1, 1)
-    x = site.activation(0)
+    x = site.activation(0, COMPUTED)
     y = site.result(x.dtype)
     alpha = site.options().scalar(schema.LEAKY_RELU_ALPHA, "f")
     if not math.isfinite(alpha):
         raise Refusal(f"a slope of {alpha}")
-    if x.dtype == "int8":
+    if x.dtype != "float32":
         check_rescale(scale_of(x) / scale_of(y) * max(abs(alpha), 1))
     return Conversion("leaky_relu", (x.tensor,), x.shape, {"alpha": alpha})
 
@@ -93,6 +98,8 @@ def binary(kind: str, dtypes: tuple[str, ...]) -> Lowering:
         if a.dtype != b.dtype:
             raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
         y = site.result(a.dtype)
+        if a.dtype in ("int8", "int16") and kind in ("prelu", "squared_difference"):
+            check_rescale(scale_of(a) / scale_of(y) * max(scale_of(b), 1))
         if kind in ("maximum", "minimum"):
             check_same_quantization(a, b)
             check_same_quantization(a, y)
@@ -107,7 +114,7 @@ def binary(kind: str, dtypes: tuple[str, ...]) -> Lowering:
 def comparison(kind: str) -> Lowering:
     def lowering(site: Site) -> Conversion:
         site.arity(2, 2)
-        dtypes = ("bool",) if kind in LOGICAL else ("float32", "int32", "int64", "bool", "int8")
+        dtypes = ("bool",) if kind in LOGICAL else ("float32", "int32", "int64", "bool", "int8", "int16")
         a, b = site.activation(0, dtypes), site.activation(1, dtypes)
         if a.dtype != b.dtype:
             raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
@@ -188,8 +195,12 @@ def along_runs(kind: str) -> Lowering:
 
 def batch_matmul(site: Site) -> Conversion:
     site.arity(2, 2)
-    a, b = site.activation(0, ("float32",)), site.activation(1, ("float32",))
-    site.result("float32")
+    a, b = site.activation(0, COMPUTED), site.activation(1, COMPUTED)
+    if a.dtype != b.dtype:
+        raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
+    y = site.result(a.dtype)
+    if a.dtype != "float32":
+        check_rescale(scale_of(a) * scale_of(b) / scale_of(y))
     names = schema.BatchMatMulField
     exchanged = [site.table is not None and site.table.flag(n) for n in (names.ADJOINT_X, names.ADJOINT_Y)]
     if min(len(a.shape), len(b.shape)) < 2:
