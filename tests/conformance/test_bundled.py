@@ -78,6 +78,12 @@ class TestEthosU(BackendConformance):
     plugin = "backend-ethosu"
 
 
+class TestMlir(BackendConformance):
+    plugin = "backend-mlir"
+    supports_plans = False
+    supports_sources = False
+
+
 class TestC(BackendConformance):
     plugin = "backend-c"
     supports_plans = True
