@@ -78,6 +78,13 @@ class TestEthosU(BackendConformance):
     plugin = "backend-ethosu"
 
 
+class TestEthosUProfiler(ProfilerConformance):
+    plugin = "backend-ethosu"
+    model = DIGITS
+    accelerators = ("ethos-u55-128",)
+    supports_estimates = True
+
+
 class TestMlir(BackendConformance):
     plugin = "backend-mlir"
     supports_plans = False
@@ -100,6 +107,7 @@ class TestLiteRtProfiler(ProfilerConformance):
     plugin = "backend-litert"
     name = "litert"
     model = DIGITS
+    supports_estimates = False
 
 
 class TestHostProfiler(ProfilerConformance):
