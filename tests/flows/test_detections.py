@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from detection_models import BOX_POINT, BOX_SCALE, SCORE_SCALE, Array, Detector,
 from oracles import run_litert_reference, run_tflm
 from scattered import run_scattered, run_whole
 from stowplan.build.pipeline import CompileRequest, compile_model
+from stowplan.cli.entry import main
 from stowplan_backend_c import CBackend
 from tflite_builder import ModelBuilder
 from tflite_import import shared_models
@@ -141,6 +143,26 @@ def test_a_detector_at_the_end_of_a_network_fits_any_budget(fast: int, tmp_path:
             np.testing.assert_array_equal(got[1][:count], want[1].ravel()[:count])
             for mine, other, size in ((got[0], want[0], 4), (got[2], want[2], 1)):
                 np.testing.assert_allclose(mine[: size * count], other.ravel()[: size * count], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None,
+    reason="needs arm-none-eabi-gcc and qemu-system-arm",
+)
+@pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4"])
+def test_a_board_without_doubles_finds_the_boxes_that_this_machine_finds(
+    board: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, image, plan = tmp_path / "ssd.tflite", tmp_path / "image.npy", tmp_path / "ssd.stow"
+    path.write_bytes(ssd())
+    plan.write_bytes(compile_model(CompileRequest(model_path=path)).data)
+    np.save(image, np.random.default_rng(0).normal(0, 2, (1, 8, 4, 3)).astype(np.float32))
+    found = []
+    for more in ([], ["--board", board]):
+        assert main(["run", str(plan), "--input", str(image), "--json", *more]) == 0
+        found.append(json.loads(capfd.readouterr().out)["outputs"])
+    here, there = found
+    assert there == here
 
 
 def ssd() -> bytes:
