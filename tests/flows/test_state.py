@@ -13,6 +13,9 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+
 from every_other_kernel import recurrent
 from oracles import open_tflm, random_inputs
 from stowplan.build.pipeline import CompileRequest, compile_model
@@ -113,6 +116,29 @@ def test_a_first_value_that_is_computed_is_refused_by_name() -> None:
     model.operator("RELU", [model.tensor("a", (1,), "float32")], [model.tensor("b", (1,), "float32")])
     with pytest.raises(UnsupportedError, match="RELU before the first run; assigning constants would be supported"):
         import_bytes(model.build())
+
+
+def test_a_state_as_large_as_a_file_may_declare_is_refused_before_it_is_made() -> None:
+    model = ModelBuilder()
+    handle = model.tensor("handle", (), "resource")
+    value, y = model.tensor("value", (2**20, 2**8), "float32"), model.tensor("y", (2**20, 2**8), "float32")
+    model.operator("VAR_HANDLE", [], [handle], shared_name="total")
+    model.operator("READ_VARIABLE", [handle], [value])
+    model.operator("ABS", [value], [y])
+    with pytest.raises(UnsupportedError, match='"total" keeps 1073741824 bytes between runs; up to 268435456 would be'):
+        import_bytes(model.outputs(y).build())
+
+
+def test_an_lstm_whose_states_do_not_go_together_is_refused() -> None:
+    data = schema.ModelT.InitFromPackedBuf(recurrent(), 0)
+    graph = data.subgraphs[0]
+    for tensor in graph.tensors:
+        if tensor.name == b"cell_int8":
+            tensor.shape = [1, 6]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(data.Pack(builder), b"TFL3")
+    with pytest.raises(UnsupportedError, match="states of shapes 1x5 and 1x6 for 1 sequences"):
+        import_bytes(bytes(builder.Output()))
 
 
 @pytest.mark.parametrize(("pools", "compressor"), [

@@ -80,6 +80,10 @@ def test_int8_weights_mean_their_real_numbers(sizes: Sizes, tmp_path: Path) -> N
     ("changed", "why"),
     [
         ({"rank": 2}, "weights of shapes 3x5 and 3x4 of rank 2"),
+        (
+            {"state": (2**31 - 1, 2**31 - 1)},
+            '"memory" keeps 18446744056529682436 bytes between runs; up to 268435456 would be supported',
+        ),
         ({"state": (1, 13)}, "a memory of shape 1x13 for 3 filters of 4"),
         ({"bias": np.ones(3, np.int32)}, 'biases "bias"; a constant of float32 for each output would be supported'),
         ({"bias": np.ones(4, np.float32)}, 'biases "bias"; a constant of float32 for each output would be supported'),

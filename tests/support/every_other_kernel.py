@@ -120,6 +120,8 @@ def recurrent() -> bytes:
     outputs = [wide, _lstm(net, y, "int8")]
     z = net.model.input("z", (1, 3, 4), "float32")
     outputs.append(_lstm(net, z, "float32"))
+    w = net.model.input("w", (1, 3, 4), "int16", scale=2.0**-14, zero_point=0)
+    outputs.append(_lstm(net, w, "int16"))
     return net.model.outputs(*outputs).build()
 
 
@@ -131,9 +133,10 @@ def _lstm(net: Net, x: int, dtype: str) -> int:
         if dtype == "float32":
             return net.floats(5)
         net.count += 1
-        return net.model.constant(f"lb{net.count}", net.rng.integers(-300, 300, 5).astype(np.int32), scale=0.0005)
+        values = net.rng.integers(-300, 300, 5).astype(np.int32 if dtype == "int8" else np.int64)
+        return net.model.constant(f"lb{net.count}", values, scale=0.0005)
 
-    scale = {} if dtype == "float32" else {"scale": 2.0**-7, "zero_point": 0}
+    scale = {} if dtype == "float32" else {"scale": 2.0**-7 if dtype == "int8" else 2.0**-15, "zero_point": 0}
     cells = {} if dtype == "float32" else {"scale": 2.0**-11, "zero_point": 0}
     hidden = net.model.tensor(f"hidden_{dtype}", (1, 5), dtype, is_variable=True, **scale)
     cell = net.model.tensor(

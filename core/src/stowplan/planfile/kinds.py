@@ -71,6 +71,12 @@ _MATRICES = (
     "batch0", "batch1", "batch2", "m", "n", "k", "a_step0", "a_step1", "a_step2", "b_step0", "b_step1", "b_step2",
     "a_row", "a_column", "b_row", "b_column",
 )  # fmt: skip
+_LSTM = (
+    "batches", "steps", "features", "outputs", "input_zero_point", "hidden_zero_point", "clip",
+    "cell_multiplier", "cell_shift", "forget_multiplier", "forget_shift", "input_multiplier", "input_shift",
+    "hidden_multiplier", "hidden_shift", "x_weights:const", "h_weights:const", "bias:const",
+    "gate_factors:const", "sigmoid:const",
+)  # fmt: skip
 _REDUCED = ("in_h", "in_w", "in_c", "out_h", "out_w", "out_c")
 """Sizes of one image before and after; an axis that is averaged away has 1 after."""
 
@@ -191,10 +197,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("lstm_s8", 58,
               "long short-term memory, int8 with an int16 cell: all outputs, then the cell as bytes; gates in the "
               "order input, forget, cell, output; `sigmoid` holds 256 uint16",
-              "batches", "steps", "features", "outputs", "input_zero_point", "hidden_zero_point", "clip",
-              "cell_multiplier", "cell_shift", "forget_multiplier", "forget_shift", "input_multiplier", "input_shift",
-              "hidden_multiplier", "hidden_shift", "x_weights:const", "h_weights:const", "bias:const",
-              "gate_factors:const", "sigmoid:const"),
+              *_LSTM),
         _kind("lstm_f32", 59, "long short-term memory, float32: all outputs, then the cell",
               "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const",
               "bias:const"),
@@ -225,6 +228,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "depth", "input_zero_point"),
         _kind("rsqrt_s16", 82, "1 / square root of int16, scaled after 20 bits were added", "multiplier", "shift"),
         _kind("resize_bilinear_s16", 83, "interpolation between neighbours, int16; weights have 10 bits", *_TABLES),
+        _kind("lstm_s16", 84, "lstm_s8 with inputs and outputs of int16, in sums and biases of 64 bits", *_LSTM),
         _kind("arithmetic_int", 70, "a function of two operands with broadcast, any integer type; results wrap",
               *_BROADCAST, "function", "dtype"),
         _kind("conv_2d_groups_f32", 71, "convolution in groups, float32; weights [O,KH,KW,I/groups]",

@@ -18,6 +18,10 @@ Key = tuple[str, str]
 RESOURCE_KINDS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"})
 
 
+MAX_STATE_BYTES = 1 << 28
+"""Its first value has to be stored, and a file of a few bytes may declare a terabyte."""
+
+
 class Initial(NamedTuple):
     """What a variable holds before the first run."""
 
@@ -67,7 +71,7 @@ class Variables:
         """Return the tensor that holds a variable now; `output` says what it looks like where it is read."""
         key = self._key(handle)
         if key not in self.kept:
-            size = output.elements * SIZE_BYTES.get(output.dtype, 0)
+            size = _bounded(key[1], output.elements * SIZE_BYTES.get(output.dtype, 0))
             first = self._initial.get(key, Initial(output.shape, output.dtype, bytes(size)))
             if (first.dtype, len(first.data)) != (output.dtype, size):
                 raise Refusal(
@@ -90,6 +94,7 @@ class Variables:
             size = SIZE_BYTES[tensor.dtype]
             for n in tensor.shape:
                 size *= n
+            _bounded(tensor.name, size)
             scales, points = tensor.quantization.scales, tensor.quantization.zero_points
             quantization = Quantization(scales=scales[:1], zero_points=points[:1] or (0,)) if scales else None
             first = points[0] if points and size and tensor.dtype == "int8" else 0
@@ -135,3 +140,10 @@ def first_value(tensor: FileTensor) -> Initial:
 def final(variables: Mapping[Key | int, Kept]) -> list[Kept]:
     """Return the variables that a run changes; what never changes is a constant, and stays out of the states."""
     return [kept for kept in variables.values() if kept.after != kept.before]
+
+
+def _bounded(name: str, size: int) -> int:
+    """Return the size of a state. Refuses one that no small device has room for."""
+    if size > MAX_STATE_BYTES:
+        raise Refusal(f"{shown(name)} keeps {size} bytes between runs; up to {MAX_STATE_BYTES} would be supported")
+    return size

@@ -12,6 +12,8 @@ from stowplan.build.lower.site import Site
 GATES = 4
 X, HIDDEN, CELL, FIRST_GATE = range(4)
 """Positions of the inputs; each gate then has three: weights of x, weights of the last output, biases."""
+BIASES = {"int8": "int32", "int16": "int64"}
+"""The type of biases for each type of inputs."""
 GATE_SCALE = 2.0**-12
 SIGMOID_ENTRIES, SIGMOID_STEPS = 256, 24
 UNIT = 2.0**-15
@@ -34,9 +36,10 @@ def lstm(site: Site) -> Lowered:
         clip = site.operator.number("clip") or math.inf
         params |= {"clip": clip, **_weights(site, "float32", "float32")}
         return Lowered(kind="lstm_f32", params=params, operands=operands)
-    if (x.dtype, hidden.dtype, cell.dtype) != ("int8", "int8", "int16"):
+    if x.dtype not in BIASES or (hidden.dtype, cell.dtype) != (x.dtype, "int16"):
         raise site.refusal(f"of {x.dtype} with states of {hidden.dtype} and {cell.dtype} is not supported")
-    return Lowered(kind="lstm_s8", params=params | _integers(site), operands=operands)
+    kind = "lstm_s8" if x.dtype == "int8" else "lstm_s16"
+    return Lowered(kind=kind, params=params | _integers(site), operands=operands)
 
 
 def _weights(site: Site, dtype: str, bias_dtype: str) -> dict[str, ParamValue]:
@@ -74,7 +77,7 @@ def _integers(site: Site) -> dict[str, ParamValue]:
         "cell_shift": max(-shift, 0),
         **{f"{name}_multiplier": value.multiplier for name, value in named.items()},
         **{f"{name}_shift": value.shift for name, value in named.items()},
-        **_weights(site, "int8", "int32"),
+        **_weights(site, "int8", BIASES[site.input(X).dtype]),
         "gate_factors": words(factors),
         "sigmoid": sigmoid_table(),
     }

@@ -326,6 +326,7 @@ enum stow_kinds {
     STOW_KIND_L2_NORMALIZATION_S8 = 81,
     STOW_KIND_RSQRT_S16 = 82,
     STOW_KIND_RESIZE_BILINEAR_S16 = 83,
+    STOW_KIND_LSTM_S16 = 84,
     STOW_KIND_ARITHMETIC_INT = 70,
     STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
@@ -1427,6 +1428,31 @@ enum stow_resize_bilinear_s16_params {
     STOW_RESIZE_BILINEAR_S16_PARAMS
 };
 
+/* lstm_s8 with inputs and outputs of int16, in sums and biases of 64 bits */
+enum stow_lstm_s16_params {
+    STOW_LSTM_S16_BATCHES,
+    STOW_LSTM_S16_STEPS,
+    STOW_LSTM_S16_FEATURES,
+    STOW_LSTM_S16_OUTPUTS,
+    STOW_LSTM_S16_INPUT_ZERO_POINT,
+    STOW_LSTM_S16_HIDDEN_ZERO_POINT,
+    STOW_LSTM_S16_CLIP,
+    STOW_LSTM_S16_CELL_MULTIPLIER,
+    STOW_LSTM_S16_CELL_SHIFT,
+    STOW_LSTM_S16_FORGET_MULTIPLIER,
+    STOW_LSTM_S16_FORGET_SHIFT,
+    STOW_LSTM_S16_INPUT_MULTIPLIER,
+    STOW_LSTM_S16_INPUT_SHIFT,
+    STOW_LSTM_S16_HIDDEN_MULTIPLIER,
+    STOW_LSTM_S16_HIDDEN_SHIFT,
+    STOW_LSTM_S16_X_WEIGHTS, /* constant */
+    STOW_LSTM_S16_H_WEIGHTS, /* constant */
+    STOW_LSTM_S16_BIAS, /* constant */
+    STOW_LSTM_S16_GATE_FACTORS, /* constant */
+    STOW_LSTM_S16_SIGMOID, /* constant */
+    STOW_LSTM_S16_PARAMS
+};
+
 /* a function of two operands with broadcast, any integer type; results wrap */
 enum stow_arithmetic_int_params {
     STOW_ARITHMETIC_INT_HEIGHT,
@@ -1676,6 +1702,9 @@ enum stow_conv_2d_groups_f32_params {
 #endif
 #ifndef STOW_WITH_RESIZE_BILINEAR_S16
 #define STOW_WITH_RESIZE_BILINEAR_S16 1
+#endif
+#ifndef STOW_WITH_LSTM_S16
+#define STOW_WITH_LSTM_S16 1
 #endif
 #ifndef STOW_WITH_ARITHMETIC_INT
 #define STOW_WITH_ARITHMETIC_INT 1

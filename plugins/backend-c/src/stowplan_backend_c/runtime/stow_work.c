@@ -72,6 +72,7 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_SVDF_STATE: return stow_work_param(plan, node, STOW_SVDF_STATE_FEATURES);
     case STOW_KIND_SVDF_OUTPUT: return stow_window_work(plan, node, STOW_SVDF_OUTPUT_MEMORY, 1); /* and rank */
     case STOW_KIND_LSTM_S8:
+    case STOW_KIND_LSTM_S16:
     case STOW_KIND_LSTM_F32:
         return stow_multiply_work(4, stow_add_work(stow_work_param(plan, node, STOW_LSTM_S8_FEATURES),
                                                    stow_work_param(plan, node, STOW_LSTM_S8_OUTPUTS)));

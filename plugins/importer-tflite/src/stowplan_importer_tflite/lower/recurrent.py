@@ -8,6 +8,7 @@ from stowplan_importer_tflite.lower.convolution import widened
 from stowplan_importer_tflite.lower.rearranging import rearranged
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.site import (
+    COMPUTED,
     Conversion,
     Mismatch,
     Refusal,
@@ -129,15 +130,17 @@ def lstm(site: Site) -> list[Conversion]:
         raise Refusal("time before batch; the batch first would be supported")
     if site.activation_word(field.ACTIVATION) != "TANH":
         raise Refusal("an activation other than TANH")
-    x, y = site.activation(0), site.result(site.value(0).dtype)
+    x, y = site.activation(0, COMPUTED), site.result(site.value(0).dtype)
     hidden, cell = site.activation(HIDDEN, (x.dtype,)), site.activation(CELL, ("float32", "int16"))
     if len(x.shape) != 3 or len(hidden.shape) != 2 or (cell.dtype == "float32") != (x.dtype == "float32"):
         raise Mismatch(f"an input of shape {spelled(x.shape)} with a state of shape {spelled(hidden.shape)}")
+    if hidden.shape != cell.shape or hidden.shape[0] != x.shape[0]:
+        raise Mismatch(f"states of shapes {spelled(hidden.shape)} and {spelled(cell.shape)} for {x.shape[0]} sequences")
     gates = []
     for gate in range(4):
         words = ("weights of the input", "weights of the output", "biases")
         found = [site.constant(p + gate, word) for p, word in zip((1, 5, 12), words, strict=True)]
-        if {found[0].dtype, found[1].dtype} != {x.dtype}:
+        if {found[0].dtype, found[1].dtype} != {"float32" if x.dtype == "float32" else "int8"}:
             raise Refusal(f"{found[0].dtype} weights with {x.dtype} activations")
         gates += [value.tensor for value in found]
     check_same_quantization(y, hidden)
@@ -152,7 +155,7 @@ def _lstm_steps(
     batches, steps, _ = x.shape
     outputs = hidden.shape[1]
     count, state = batches * steps * outputs, batches * outputs
-    wide = 1 if x.dtype == "float32" else 2
+    wide = 2 if x.dtype == "int8" else 1  # elements of the output that a cell takes
     packed = site.new((count + wide * state,), x.dtype, hidden.quantization, None)
     last = site.new(hidden.shape, hidden.dtype, hidden.quantization, None)
     cells = site.new((wide * state,), x.dtype, hidden.quantization, None)
@@ -165,6 +168,6 @@ def _lstm_steps(
         Conversion("lstm", inputs, packed.shape, {"clip": clip}, packed.tensor),
         rearranged(packed, last.shape, ends, (steps - 1) * outputs, last.tensor),
         rearranged(packed, cells.shape, [(wide * state, 1)], count, cells.tensor),
-        Conversion("reshape" if wide == 1 else "bitcast", (cells.tensor,), cell.shape, output=kept.tensor),
+        Conversion("reshape" if x.dtype == "float32" else "bitcast", (cells.tensor,), cell.shape, output=kept.tensor),
         rearranged(packed, (batches, steps, outputs), [(count, 1)], 0, y.tensor),
     ]
