@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mlir_sources import shared
+from mlir_sources import ADD, SPLIT, shared
 from more_operator_models import FLOATS, INT16, MOVES
 from operator_models import Sampler
 from stowplan.errors import ModelError, StowplanError, UnsupportedError, UsageError
@@ -305,3 +306,28 @@ def test_the_reference_names_every_option_and_operator() -> None:
     text = (Path(__file__).parents[1] / "REFERENCE.md").read_text(encoding="utf-8")
     for word in (*OPTIONS, *FORMS, *COMPARED):
         assert f"`{word}`" in text, word
+
+
+def test_the_commands_and_the_python_of_the_page_do_what_it_says(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vww.tflite").write_bytes(digits.read_bytes())
+    commands = [line[2:].split("  #")[0].split() for line in page.splitlines() if line.startswith("$ stowplan")]
+    for command in commands:
+        done = stowplan(*command[1:])
+        assert done.returncode == 0, done.stderr
+        assert command[-2:-1] != ["-o"] or (tmp_path / command[-1]).stat().st_size
+    assert len(commands) == 4
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {"image": bytes(64), "script": SPLIT, "text": ADD, "more": ["canonicalize"]}
+    exec(code[1], names)
+    assert len(names["scores"]) == 10 and (tmp_path / "vww.h").is_file()
+    assert names["tiled"].bytecode != names["artifact"].bytecode and names["folded"].bytecode_version == 5
+
+
+def test_doctor_says_whether_it_works() -> None:
+    found = stowplan("doctor")
+    assert "mlir" in found.stdout
