@@ -9,6 +9,7 @@ plans were proven and how many budgets were refused; a wrong plan ends the run w
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -24,18 +25,23 @@ from stowplan.errors import StowplanError
 
 
 def main() -> None:
-    options = arguments(__doc__ or "")
-    count, start = (12 if options.quick else 1000), time.perf_counter()
+    options = arguments(__doc__ or "", _more)
+    count, start = (12 if options.quick else options.count), time.perf_counter()
     proven = refused = 0
-    for seed in range(count):
+    for seed in range(options.first, options.first + count):
         dtype = "float32" if seed % 5 == 4 else "int8"
         try:
-            good, small = fit_and_prove(random_graph(10_000 + seed, dtype), budgets=8)
+            good, small = fit_and_prove(random_graph(seed, dtype), budgets=8)
         except StowplanError as err:
-            raise SystemExit(f"seed {10_000 + seed} ({dtype}): {err}") from err
+            raise SystemExit(f"seed {seed} ({dtype}): {err}") from err
         proven, refused = proven + good, refused + small
     facts = {"graphs": count, "proven": proven, "refused": refused, "wrong": 0, "seconds": time.perf_counter() - start}
     print(json.dumps(facts) if options.json else f"{count} networks: {proven} plans proven, {refused} budgets refused")
+
+
+def _more(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--first", metavar="SEED", type=int, default=10_000, help="seed of the first (10000)")
+    parser.add_argument("--count", metavar="N", type=int, default=1000, help="how many (1000)")
 
 
 if __name__ == "__main__":

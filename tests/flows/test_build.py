@@ -91,6 +91,19 @@ def test_a_list_of_models_with_memories_of_their_own_is_built_too(bench: Bench) 
     assert (bench.work / "build/small/second.stow").is_file()
 
 
+def test_the_least_memory_and_arithmetic_done_twice_are_options_whose_price_is_paid_once(bench: Bench) -> None:
+    (bench.work / "stowplan.toml").write_text(
+        'options = {optimal = true}\n[[models]]\npath = "models/one.tflite"\nmemory = "8K"\n'
+        '[[models]]\npath = "models/two.tflite"\nmemory = "8K"\noptions = {optimal = false, recompute = 1.5}\n'
+    )
+    assert statuses(bench) == {"one": "built", "two": "built"}
+    for name, words in (("one", ("--optimal",)), ("two", ("--recompute", "1.5"))):
+        command = ("compile", f"models/{name}.tflite", "-m", "8K", *words, "--json", "-o", f"{name}.stow")
+        assert bench.done(*command).status == "hit", "it is the same compilation"
+        assert (bench.work / f"build/{name}.stow").read_bytes() == (bench.work / f"{name}.stow").read_bytes()
+    assert statuses(bench) == {"one": "unchanged", "two": "unchanged"}
+
+
 def test_a_failure_has_the_stable_word_of_the_command(bench: Bench) -> None:
     (bench.work / "stowplan.toml").write_text(PROJECT.replace('"4K"', '"64"'))
     plans = {plan["name"]: plan for plan in bench.run("build", "-k", "--json").json["plans"]}
@@ -280,6 +293,10 @@ WRONG: dict[str, tuple[str, str]] = {
         "[[models]]\npath='a'\npackage='p'\n[targets.a]\nmemory='1K'\n[targets.b]\nmemory='2K'",
         "models.0: a package gets one plan of a model, here are 2; write memory, or one of targets",
     ),
+    "recompute": (
+        "options = {recompute = nan}\n[models]\na='a'\n[targets.t]\nmemory='1K'",
+        "options.recompute: nan is not from 1 to 100",
+    ),
     "twice": ("[models]\na='a'\nA='b'\n[targets.t]\nmemory='1K'", "two jobs would write"),
 }  # fmt: skip
 
@@ -309,6 +326,10 @@ VARIANTS: list[Any] = [
     {"models": [{"path": "a", "name": "b c"}]}, {"models": [{}, "a"]},
     {"models": [{"path": "a", "package": "a.b", "c": True}]}, {"models": [{"path": "a", "package": "a..b"}]},
     {"models": [{"path": "a", "stream_inputs": ["x"]}]}, {"models": [{"path": "a", "stream_inputs": "x"}]},
+    {**VALID, "options": {"recompute": 1.5}}, {**VALID, "options": {"recompute": 2}},
+    {**VALID, "options": {"recompute": 0.5}}, {**VALID, "options": {"recompute": True}},
+    {**VALID, "options": {"recompute": "2"}}, {**VALID, "options": {"recompute": 101}},
+    {**VALID, "options": {"optimal": True}}, {**VALID, "options": {"optimal": 1}},
     {"models": [{"path": "a", "c": "yes"}]}, {"models": [{"path": "a", "pakage": "a"}]},
 ]  # fmt: skip
 

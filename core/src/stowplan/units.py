@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from stowplan.errors import UsageError
 
 FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+MOST_RECOMPUTE = 100
 MOST_BYTES = 2**40  # no target has more; a slip of the keyboard should not become a budget
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *(?:([kmg])i?)?b?", re.IGNORECASE | re.ASCII)
 
@@ -59,6 +61,15 @@ def parse_shape(text: str, option: str) -> tuple[str, tuple[int, ...]]:
     if 0 in shape:
         raise UsageError(f"{option} {_shown(text)}: a dimension must be at least 1")
     return name, shape
+
+
+def parse_recompute(text: str, option: str) -> float:
+    """Return how many times the arithmetic may be done. Raises `UsageError` for what is no factor from 1 to 100."""
+    with suppress(ValueError):
+        factor = float(text)
+        if 1 <= factor <= MOST_RECOMPUTE:
+            return factor
+    raise UsageError(f"{option} {_shown(text)}: write a factor from 1 (nothing twice) to {MOST_RECOMPUTE}, such as 1.1")
 
 
 def _shown(text: str) -> str:

@@ -97,6 +97,9 @@ def test_the_bytes_and_facts_are_those_of_a_compilation_without_a_cache(runtime,
         (dict(keep_names=True), "options.keep_names"),
         (dict(prove=False), "options.prove"),
         (dict(input_shapes={"x": (1, 8, 8, 1)}), "options.input_shapes"),
+        (dict(optimal=True), "schedule.options.optimal"),
+        (dict(recompute=1.5), "schedule.options.recompute"),
+        (dict(stream_inputs="x"), "schedule.options.stream_inputs"),
     ],
 )  # fmt: skip
 def test_each_part_of_the_plan_invalidates_by_itself(runtime, first, change: Mapping[str, Any], label: str) -> None:
@@ -312,6 +315,12 @@ def test_a_step_is_run_and_its_graph_is_what_is_compiled(runtime) -> None:
     assert runtime.compile(small_model(), plan).facts.name == "renamed by a step"
     assert runtime.compile(small_model(), plan).cache == "hit"
     assert ran == ["model"]
+
+
+@pytest.mark.parametrize("factor", [0.9, 101, float("nan"), "much"])
+def test_a_plan_that_computes_less_than_once_is_refused(factor: Any) -> None:
+    with pytest.raises(UsageError, match=f"^recompute {factor}: write a factor from 1"):
+        CompilationPlan(memory="4K", recompute=factor)
 
 
 @pytest.mark.parametrize("option", ["memory", "target", "xip", "nonsense"])

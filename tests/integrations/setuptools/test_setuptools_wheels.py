@@ -240,6 +240,8 @@ def test_settings_of_the_command_line_win_over_the_table(builder: Env, example: 
         ("editable", "strict", "-C editable: is unknown; did you mean editable_mode?"),
         ("zzz", "1", "-C zzz: is unknown; known are stowplan.compress, stowplan.xip, stowplan.keep_names, "),
         ("stowplan.prove", "perhaps", '-C stowplan.prove=perhaps: "perhaps" is no true or false'),
+        ("stowplan.recompute", "much", '-C stowplan.recompute=much: "much" is no number'),
+        ("stowplan.recompute", "0.5", "-C stowplan.recompute=0.5: 0.5 is not from 1 to 100"),
         ("stowplan.scheduler", "", "-C stowplan.scheduler=: is empty"),
         ("stowplan.cache", "on", "-C stowplan.cache=on: write one of use, off, recache, verify, read-only"),
         ("stowplan.scheduler", "absent", "digits: no scheduler"),

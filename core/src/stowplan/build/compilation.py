@@ -11,7 +11,7 @@ from stowplan.build.request import CompileRequest, Step
 from stowplan.cache import key as keys
 from stowplan.errors import UsageError
 from stowplan.nouns import dataclass, field
-from stowplan.units import parse_pools
+from stowplan.units import parse_pools, parse_recompute
 
 GivenStep = Step | tuple[str, str, Callable[..., Any]]
 
@@ -19,6 +19,7 @@ GivenStep = Step | tuple[str, str, Callable[..., Any]]
 @dataclass(frozen=True, kw_only=True)
 class CompilationPlan:
     """What to compile a model into. `memory` is as on the command line: "32K", "32K+1M", or (name, bytes) pairs.
+    So are `stream_inputs`, `recompute` and `optimal`; what the search for the least memory costs is paid once.
 
     Each of `steps`, graph passes of the caller's own, carries a version: its code is not looked at. `target` is the
     caller's name for the machine and only tells keys apart; `labels` go to telemetry and into no key.
@@ -34,6 +35,9 @@ class CompilationPlan:
     keep_names: bool = False
     prove: bool = True
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    stream_inputs: Sequence[str] = ()
+    recompute: float = 1.0
+    optimal: bool = False
     steps: Sequence[GivenStep] = ()
     target: str = ""
     schema_version: str = ""
@@ -59,6 +63,9 @@ class CompilationPlan:
             "keep_names": self.keep_names,
             "prove": self.prove,
             "input_shapes": {name: list(shape) for name, shape in self.input_shapes.items()},
+            "stream_inputs": list(request.stream_inputs),
+            "recompute": request.recompute,
+            "optimal": request.optimal,
             "steps": [[step.name, step.version] for step in request.steps],
             "target": self.target,
             "schema_version": self.schema_version,
@@ -84,6 +91,9 @@ class CompilationPlan:
             keep_names=self.keep_names,
             prove=self.prove,
             input_shapes=dict(self.input_shapes),
+            stream_inputs=(self.stream_inputs,) if isinstance(self.stream_inputs, str) else tuple(self.stream_inputs),
+            recompute=parse_recompute(str(self.recompute), "recompute"),
+            optimal=self.optimal,
             steps=tuple(step for step in self.steps if isinstance(step, Step)),
             target_label=self.target,
             schema_version=self.schema_version,

@@ -129,6 +129,8 @@ def _job(path: Path, table: Mapping[str, Any], entry: Entry, target: str, overri
         scheduler=options.get("scheduler", "stream"),
         backend=options.get("backend", "c"),
         input_shapes=dict(parse_shape(shape, f"{entry.where}.input_shapes") for shape in shapes),
+        optimal=options.get("optimal", False),
+        recompute=float(options.get("recompute", 1)),
         stream_inputs=tuple(entry.values.get("stream_inputs", ())),
         target_label=target,
     )

@@ -9,10 +9,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any
 
-TYPES: Mapping[str, type | tuple[type, ...]] = {"object": dict, "array": list, "string": str, "boolean": bool}
+TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "object": dict, "array": list, "string": str, "boolean": bool,
+    "number": (int, float),
+}  # fmt: skip
 SCHEMA = Path(__file__).with_name("project.schema.json")
 
 
@@ -32,7 +36,7 @@ def _problems(value: Any, rule: Mapping[str, Any], where: str, root: Mapping[str
         yield from _any(value, rule["anyOf"], where, root)
         return
     wanted = rule.get("type")
-    if wanted is not None and not isinstance(value, TYPES[wanted]):
+    if wanted is not None and not _is(value, wanted):
         yield f"{where or 'the file'}: {_shown(value)} is no {_word(wanted)}"
     elif isinstance(value, dict):
         yield from _object(value, rule, where, root)
@@ -40,11 +44,18 @@ def _problems(value: Any, rule: Mapping[str, Any], where: str, root: Mapping[str
         yield from _array(value, rule, where, root)
     elif isinstance(value, str):
         yield from _string(value, rule, where)
+    elif wanted == "number":
+        yield from _number(value, rule, where)
+
+
+def _is(value: object, wanted: str) -> bool:
+    """Say whether a value is of a type; Python's truths are numbers, a schema's are not."""
+    return isinstance(value, TYPES[wanted]) and not (wanted == "number" and isinstance(value, bool))
 
 
 def _any(value: Any, rules: list[Mapping[str, Any]], where: str, root: Mapping[str, Any]) -> Iterator[str]:
     """Yield the problems of the alternative whose type fits, or that none does."""
-    fitting = [rule for rule in rules if isinstance(value, TYPES[_resolved(rule, root)["type"]])]
+    fitting = [rule for rule in rules if _is(value, _resolved(rule, root)["type"])]
     if not fitting:
         names = " or ".join(_word(_resolved(rule, root)["type"]) for rule in rules)
         yield f"{where}: {_shown(value)} is no {names}"
@@ -90,6 +101,12 @@ def _string(value: str, rule: Mapping[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: {_shown(value)} does not have the form {pattern}"
 
 
+def _number(value: float, rule: Mapping[str, Any], where: str) -> Iterator[str]:
+    least, most = rule.get("minimum", -inf), rule.get("maximum", inf)
+    if not least <= value <= most:  # nor is what is no number at all
+        yield f"{where}: {value} is not from {least} to {most}"
+
+
 def _resolved(rule: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in rule:
         return rule
@@ -98,7 +115,9 @@ def _resolved(rule: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _word(wanted: str) -> str:
-    return {"object": "table", "array": "list", "string": "text", "boolean": "true or false"}[wanted]
+    return {"object": "table", "array": "list", "string": "text", "boolean": "true or false", "number": "number"}[
+        wanted
+    ]
 
 
 def _shown(value: object) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_ascii, add_model, add_plot, input_shapes, recompute, time_limit
+from stowplan.cli.options import add_ascii, add_model, add_plot, input_shapes, time_limit
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, print_report, refusal
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit, UsageError
-from stowplan.units import parse_pools, parse_size
+from stowplan.units import parse_pools, parse_recompute, parse_size
 
 if TYPE_CHECKING:
     from stowplan.build.analyze import Analysis
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         input_shapes=shapes,
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
-        recompute=recompute(arguments.recompute),
+        recompute=parse_recompute(arguments.recompute, "--recompute"),
         optimal=arguments.optimal,
         time_limit_s=seconds,
     )

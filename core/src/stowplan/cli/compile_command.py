@@ -15,14 +15,14 @@ from stowplan.build.depfile import write_depfile
 from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
 from stowplan.cli.caching import add_cache, check_choice, name_folder, open_cache, open_store, read_only
-from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, recompute, time_limit
+from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, time_limit
 from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit, UsageError
 from stowplan.nouns import replace
-from stowplan.units import parse_pools, parse_size
+from stowplan.units import parse_pools, parse_recompute, parse_size
 
 if TYPE_CHECKING:
     from stowplan.build.facts import Facts
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         prove=not arguments.no_prove,
         scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input),
-        recompute=recompute(arguments.recompute),
+        recompute=parse_recompute(arguments.recompute, "--recompute"),
         optimal=arguments.optimal,
         time_limit_s=time_limit(arguments.time_limit),
     )

@@ -13,7 +13,6 @@ from stowplan.errors import UsageError
 from stowplan.units import parse_shape
 
 DAY_SECONDS = 86400
-MOST_RECOMPUTE = 100
 
 
 class Help(argparse.HelpFormatter):
@@ -92,15 +91,6 @@ def time_limit(text: str | None) -> float | None:
         if 0 < seconds <= DAY_SECONDS:
             return seconds
     raise UsageError(f"--time-limit {text[:40]}: write seconds, more than 0 and at most {DAY_SECONDS}")
-
-
-def recompute(text: str) -> float:
-    """Return the factor of `--recompute`. Raises `UsageError` for what is none between 1 and 100."""
-    with suppress(ValueError):
-        factor = float(text)
-        if 1 <= factor <= MOST_RECOMPUTE:
-            return factor
-    raise UsageError(f"--recompute {text[:40]}: write a factor from 1 (nothing twice) to {MOST_RECOMPUTE}, such as 1.1")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

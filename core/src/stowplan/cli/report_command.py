@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stowplan.cli.options import add_ascii, add_model, input_shapes, recompute, time_limit
+from stowplan.cli.options import add_ascii, add_model, input_shapes, time_limit
 from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, refusal, verdict
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit, UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import dataclass, replace
-from stowplan.units import format_size, parse_pools, parse_size
+from stowplan.units import format_size, parse_pools, parse_recompute, parse_size
 
 if TYPE_CHECKING:
     from stowplan.build.costs import NodeCost
@@ -109,7 +109,8 @@ def _of_model(arguments: argparse.Namespace, pools: dict[str, int], flash_bytes:
         model_path=arguments.model, pools=tuple(pools.items()), flash_bytes=flash_bytes,
         input_shapes=input_shapes(arguments.input_shape), scheduler=arguments.scheduler,
         stream_inputs=tuple(arguments.stream_input), optimal=arguments.optimal,
-        time_limit_s=time_limit(arguments.time_limit), keep_names=True, recompute=recompute(arguments.recompute),
+        time_limit_s=time_limit(arguments.time_limit), keep_names=True,
+        recompute=parse_recompute(arguments.recompute, "--recompute"),
     )  # fmt: skip
     questions = Questions(minimum=arguments.minimum or not pools, pareto=arguments.pareto)
     analysis = analyze_model(request, questions)

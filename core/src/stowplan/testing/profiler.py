@@ -99,7 +99,8 @@ class ProfilerConformance(Conformance):
                 yield recording, [estimate.duration_ns]
                 return
             inputs = _inputs(compiled)
-            compiled.run(inputs)
+            for _ in range(RUNS):  # a backend may prepare itself in its first runs
+                compiled.run(inputs)
             self.ask("resume()", recording.resume)
             times = []
             for _ in range(RUNS):
@@ -147,6 +148,7 @@ class ProfilerConformance(Conformance):
     def test_gives_nanoseconds(self) -> None:
         with self.recorded() as (recording, times):
             least, most = len(times) * min(times), sum(times)  # a busy machine makes some runs long
+            floor = least // 400  # who counts micro- for nanoseconds stays below a thousandth
             for name in ("by_kind", "by_operator"):
                 totals = self.ask(f"{name}()", getattr(recording, name))
                 if not totals:
@@ -156,7 +158,7 @@ class ProfilerConformance(Conformance):
                 ):
                     raise Fault(f"{name}() has a count below 1, or a duration that is no whole number of nanoseconds.")
                 spent = sum(total.duration_ns for total in totals)
-                if spent > 2 * most or spent * 100 < least:
+                if spent > 2 * most or spent < floor:
                     raise Fault(
                         f"{name}() adds up to {spent} ns, where {len(times)} runs took {most} ns. Give nanoseconds."
                     )

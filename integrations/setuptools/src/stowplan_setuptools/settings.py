@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any
@@ -91,7 +91,12 @@ def _last(values: str | Sequence[str] | None) -> str:
 
 
 def _option(key: str, value: str, rule: Mapping[str, Any]) -> object:
-    found: object = TRUTHS.get(value.lower(), value) if rule["type"] == "boolean" else value
+    found: object = value
+    if rule["type"] == "boolean":
+        found = TRUTHS.get(value.lower(), value)
+    elif rule["type"] == "number":
+        with suppress(ValueError):
+            found = float(value)
     wrong = problems(found, rule)
     if wrong:
         raise UsageError(f"-C {key}={value[:60]}: {wrong[0].partition(': ')[2]}")

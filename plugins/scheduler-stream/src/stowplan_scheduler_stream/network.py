@@ -144,6 +144,11 @@ class Network:
         """Return the last step that reads a tensor; after all steps for a model output, before all if unread."""
         return len(self.steps) if tensor in self.outputs else self.last_reader.get(tensor, -1)
 
+    def alive(self, point: int) -> list[int]:
+        """Return the tensors that exist before a step and are needed from it on, but for inputs that arrive."""
+        made = [*(t for t in self.inputs if t not in self.streamed), *(step.output for step in self.steps[:point])]
+        return [t for t in made if self.last_use(t) >= point]
+
     def crossing(self, steps: range, slow: bool) -> Crossing:
         """Return what crosses the borders of a region. Without `slow` memory all else stays in fast memory."""
         receive = [t for t in self.inputs if t in self.streamed and self.first_reader.get(t, 0) in steps]

@@ -14,7 +14,10 @@ from stowplan_scheduler_stream.region import RECEIVE, region_works
 from stowplan_scheduler_stream.search import Effort, Found
 from stowplan_scheduler_stream.sections import tiles_of
 from stowplan_scheduler_stream.spilling import Regions
+from stowplan_scheduler_stream.ways import Ways
 
+SEARCHES = 3_000
+"""So many strips are searched for what they need."""
 SEEDS = (0, 1, 2)
 """Orders of the pieces with the same peak pack differently; these are looked for."""
 PLACED = 2
@@ -29,8 +32,8 @@ def repeating(
     The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack
     higher than the budget.
     """
-    stretches = Stretches(network, factor, useless_bytes)
-    way = stretches.best()
+    stretches = Stretches(network, factor)
+    way = Ways(stretches, useless_bytes, SEARCHES, clock).best()
     if way is None:
         return None
     tiles, counts = tiles_of(network, [stretches.section(stretch) for stretch in way.stretches])
@@ -70,7 +73,7 @@ def _ordered(network: Network, tiled: TiledGraph, counts: Sequence[int], effort:
     order: list[int] = []
     peak = 0
     for here in _places(counts):
-        found = piece_at(tiled.graph, tiled.places, here, network.alignment_bytes, network.streamed, effort)
+        found = piece_at(tiled, here, tiled.graph.outputs, network.alignment_bytes, network.streamed, effort)
         if found is None:
             return None
         order += [numbers[key] for key in found[0].order()]
