@@ -132,6 +132,8 @@ def two_signatures(tmp_path: Path) -> Path:
         x, y = model.input("x", (1, 4), "float32"), model.input("y", (1, 4), "float32")
         z = model.tensor("z", (1, 4), "float32")
         model.operator(kind, [x, y], [z])
+        if index:
+            model.operator("ABS", [z], [z := model.tensor("positive", (1, 4), "float32")])
         model.outputs(z)
         model.signature(kind.lower(), {"x": x, "y": y}, {"z": z}, subgraph=index)
     path = tmp_path / "two.tflite"
@@ -145,6 +147,7 @@ def test_signatures_are_chosen_by_name_and_number(two_signatures: Path, context:
     x, y = np.float32([[1, 2, 3, 4]]), np.float32([[5, 6, 7, 8]])
     for signature, wanted in (("add", x + y), ("mul", x * y), (0, x + y), (1, x * y)):
         artifact = compile(two_signatures, cache="off", context=context, signature=signature)
+        assert artifact.operators == (1 if signature in ("add", 0) else 2)
         with jit(artifact, context=context) as code:
             (found,) = code.run([x.tobytes(), y.tobytes()])
         assert np.frombuffer(found, np.float32).tolist() == wanted.ravel().tolist()
@@ -194,7 +197,7 @@ def converter_alone(model: bytes, monkeypatch: pytest.MonkeyPatch, context: Cont
     code = """if True:
         import sys
         from stowplan_backend_mlir import vetting, importing
-        importing.vet = lambda data: vetting.Vetted(operators=1, dequantized=0)
+        importing.vet = lambda data: (vetting.Vetted(operators=1, dequantized=0),) * 9
         from stowplan_backend_mlir import worker
         worker.main()"""
     monkeypatch.setattr("stowplan_backend_mlir.context.COMMAND", ("-c", code))

@@ -33,7 +33,7 @@ def test_any_bytes_are_vetted_or_refused(digits: Path, changes: list[tuple[int, 
     for place, value in changes:
         data[place % len(data)] = value
     try:
-        assert vet(bytes(data[: max(len(data) - cut, 0)])).operators >= 0
+        assert len(vet(bytes(data[: max(len(data) - cut, 0)])))
     except (ModelError, UnsupportedError) as err:
         assert "\n" not in str(err)
 
@@ -69,7 +69,7 @@ def test_a_small_file_cannot_ask_for_much_work() -> None:
     short = bytes(data)
     with pytest.raises(ModelError, match="share what they are made of"):
         vet(_sharing(short, subgraph, count))
-    assert vet(short).operators == 0
+    assert {one.operators for one in vet(short)} == {0}
 
 
 def _sharing(data: bytes, subgraph: int, count: int) -> bytes:

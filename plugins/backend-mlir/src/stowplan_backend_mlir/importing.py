@@ -91,6 +91,7 @@ def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, di
         raise UnsupportedError(f"what the converter makes of it is no TOSA: {err}", [str(err)]) from None
     context.allow_unregistered_dialects = strict
     function = _chosen(module, signature)
+    position = [one.operation for one in module.body.operations].index(function.operation)
     _require_tosa(function)
     _keep_only(module, function)
     names = _names(function)
@@ -105,7 +106,7 @@ def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, di
     inputs, outputs = _types(function)
     return module, {
         "inputs": _ports(names[0], inputs), "outputs": _ports(names[1], outputs),
-        "operators": vetted.operators, "dequantized": vetted.dequantized,
+        "operators": vetted[position].operators, "dequantized": vetted[position].dequantized,
     }  # fmt: skip
 
 

@@ -77,7 +77,7 @@ _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 @dataclass(frozen=True, kw_only=True)
 class Vetted:
-    """What is known of a model: its operators, and how many compute in float with weights of 8 bits or fewer."""
+    """What is known of a subgraph: its operators, and how many compute in float with weights of 8 bits or fewer."""
 
     operators: int
     dequantized: int
@@ -119,26 +119,29 @@ class _Operator:
         return self.table.table(4)
 
 
-def vet(data: bytes) -> Vetted:
-    """Return what a TFLite file has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
+def vet(data: bytes) -> tuple[Vetted, ...]:
+    """Return what each subgraph has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
     model = root(data)
     codes, buffers, subgraphs = model.tables(1), model.tables(4), model.tables(2)
     if not subgraphs:
         raise ModelError("has no subgraph; export it again")
     untested: dict[str, None] = {}
     wrong: dict[str, None] = {}
-    dequantized = seen = 0
+    vetted: list[Vetted] = []
+    seen = 0
     for subgraph in subgraphs:
         tensors, operators = subgraph.tables(0), subgraph.tables(3)
         seen += len(tensors) + len(operators)
         if seen > len(data):
             raise ModelError("is damaged: its subgraphs share what they are made of; export it again")
+        dequantized = 0
         for table in operators:
             operator, name = _Operator(table, tensors, buffers), _name(codes, table)
             found, why = _untested(name, operator), _wrong(name, operator)
             untested.update({found: None} if found and not why else {})
             wrong.update({f"{name}: {why}": None} if why else {})
             dequantized += name in _HYBRID and operator.type_of(0) in _FLOATS and operator.type_of(1) in _INTEGERS
+        vetted.append(Vetted(operators=len(operators), dequantized=dequantized))
     if untested or wrong:
         never = [f"{', '.join(untested)} (never compared with TFLite's own)"] if untested else []
         words = "; ".join([*wrong, *never])
@@ -146,7 +149,7 @@ def vet(data: bytes) -> Vetted:
             f"the converter to TOSA is not trusted with {words[:400]}; run it with backend c or litert",
             [*wrong, *untested],
         )
-    return Vetted(operators=len(subgraphs[0].tables(3)), dequantized=dequantized)
+    return tuple(vetted)
 
 
 def _untested(name: str, operator: _Operator) -> str:
