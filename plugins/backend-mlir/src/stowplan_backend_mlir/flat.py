@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
 from stowplan.errors import ModelError
-
-MOST_ITEMS = 1 << 24
 
 
 class Table:
@@ -33,12 +32,13 @@ class Table:
     def tables(self, field: int) -> list[Table]:
         return [Table(self.data, at + number(self.data, "<I", at)) for at in self._items(field, 4)]
 
-    def integers(self, field: int) -> list[int]:
-        return [number(self.data, "<i", at) for at in self._items(field, 4)]
+    def integers(self, field: int, most: int) -> list[int]:
+        """Return the first of a vector: a file may have many operators share one that is as long as the file."""
+        return [number(self.data, "<i", at) for at in islice(self._items(field, 4), most)]
 
-    def bytes(self, field: int) -> bytes:
+    def bytes(self, field: int, most: int) -> bytes:
         start, count = self._vector(field, 1)
-        return self.data[start : start + count]
+        return self.data[start : start + min(count, most)]
 
     def _items(self, field: int, size: int) -> Iterator[int]:
         start, count = self._vector(field, size)
@@ -50,7 +50,7 @@ class Table:
             return 0, 0
         start = at + number(self.data, "<I", at)
         count = number(self.data, "<I", start)
-        if count > MOST_ITEMS * 256 or start + 4 + count * size > len(self.data):
+        if start + 4 + count * size > len(self.data):
             raise _damaged()
         return start + 4, count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from hashlib import sha256
@@ -10,6 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from stowplan.errors import ModelError, UnsupportedError, UsageError
+from stowplan_backend_mlir import said
 from stowplan_backend_mlir.mending import mend
 from stowplan_backend_mlir.plan import NEWEST_BYTECODE
 from stowplan_backend_mlir.said import line
@@ -91,6 +91,7 @@ def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, di
         raise UnsupportedError(f"what the converter makes of it is no TOSA: {err}", [str(err)]) from None
     context.allow_unregistered_dialects = strict
     function = _chosen(module, signature)
+    position = [one.operation for one in module.body.operations].index(function.operation)
     _require_tosa(function)
     _keep_only(module, function)
     names = _names(function)
@@ -105,7 +106,7 @@ def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, di
     inputs, outputs = _types(function)
     return module, {
         "inputs": _ports(names[0], inputs), "outputs": _ports(names[1], outputs),
-        "operators": vetted.operators, "dequantized": vetted.dequantized,
+        "operators": vetted[position].operators, "dequantized": vetted[position].dequantized,
     }  # fmt: skip
 
 
@@ -113,28 +114,18 @@ def _tosa(data: bytes) -> bytes:
     """Run the converter, which reads files only. What it complains of goes to standard error."""
     import tosa_converter_for_tflite as converter
 
-    before, written = _said_so_far(), BytesIO()
+    before, written = said.so_far(), BytesIO()
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
         file.write(data)
         file.flush()
         try:
             converter.tflite_flatbuffer_to_tosa_mlir(file.name, written)
         except (RuntimeError, ValueError) as err:
-            words = _said_since(before)
-            said = line(words or err)
+            why = line(said.since(before, "rror") or err)
             if "legalize" in str(err):
-                raise UnsupportedError(f"cannot be converted to TOSA: {said}", [said]) from None
-            raise ModelError(f"the converter cannot read it: {said}") from None
+                raise UnsupportedError(f"cannot be converted to TOSA: {why}", [why]) from None
+            raise ModelError(f"the converter cannot read it: {why}") from None
     return written.getvalue()
-
-
-def _said_so_far() -> int:
-    return os.fstat(2).st_size
-
-
-def _said_since(before: int) -> str:
-    text = os.pread(2, 1 << 16, before).decode("utf-8", "replace")
-    return "\n".join(part for part in text.splitlines() if "rror" in part)
 
 
 def _chosen(module: Any, signature: int | str) -> Any:

@@ -89,7 +89,7 @@ def _written(artifact: Artifact, wanted: Target) -> bytes:
 def _compiled(model: Model, options: LoadOptions, context: Context | None) -> Artifact:
     if model.data[4:8] != b"TFL3":
         raise ModelError(f"{model.name}: is no TFLite model, and the converter reads no other; export it as .tflite")
-    return compiling.compile(model, cache="layered", context=context, signature=options.signature)
+    return compiling.compile(model, cache="memory", context=context, signature=options.signature)
 
 
 def _counts(artifact: Artifact) -> Partitioning:

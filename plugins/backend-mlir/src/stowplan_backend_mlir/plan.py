@@ -34,11 +34,16 @@ class PassStep:
 
 GivenStep = str | PassStep | tuple[str, Sequence[Any]] | Callable[..., Any]
 
+_BUFFERIZE = (
+    "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map "
+    "buffer-alignment=0}"
+)
+"""Where memory is aligned its address goes through an integer, and LLVM then takes all buffers for aliases."""
 LLVM: tuple[GivenStep, ...] = (
     "func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,tosa-to-scf)",
     "canonicalize,cse,func.func(linalg-fuse-elementwise-ops),canonicalize,cse",
     SCHEDULE,
-    "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map}",
+    _BUFFERIZE,
     "buffer-results-to-out-params{modify-public-functions=true hoist-static-allocs=true}",
     "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse",
     PassStep(name="copies-to-linalg", version="1", run="stowplan_backend_mlir.passes:copies_to_linalg"),

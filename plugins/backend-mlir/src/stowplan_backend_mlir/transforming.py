@@ -49,8 +49,10 @@ def _run(module: Any, text: str) -> None:
     except ir.MLIRError as err:
         raise UnsupportedError(f"a pass failed: {line(err)}", [line(err)]) from None
     except ValueError as err:
-        said = [part for part in str(err).splitlines() if "error:" in part]
-        raise UsageError(f"pipeline {text[:100]!r}: {said[0].partition('error: ')[2][:200] if said else err}") from None
+        errors = [part for part in str(err).splitlines() if "error:" in part]
+        raise UsageError(
+            f"pipeline {text[:100]!r}: {errors[0].partition('error: ')[2][:200] if errors else err}"
+        ) from None
 
 
 def _run_own(module: Any, name: str, version: str, place: str) -> None:

@@ -69,13 +69,15 @@ NAMES = """
 """.split()
 """Operators by their code in files; those after them are StableHLO's, and no model for a device has one."""
 _CUSTOM = 32
+MOST_CONSTANT = 256
+"""What is read of a constant: strides are at most eight numbers."""
 _HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
 _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vetted:
-    """What is known of a model: its operators, and how many compute in float with weights of 8 bits or fewer."""
+    """What is known of a subgraph: its operators, and how many compute in float with weights of 8 bits or fewer."""
 
     operators: int
     dequantized: int
@@ -90,7 +92,7 @@ class _Operator:
     buffers: list[Table]
 
     def input(self, number: int) -> Table | None:
-        indices = self.table.integers(1)
+        indices = self.table.integers(1, number + 1)
         index = indices[number] if number < len(indices) else -1
         if index >= len(self.tensors):
             raise ModelError("is damaged: an operator names a tensor that it does not have; export it again")
@@ -102,14 +104,14 @@ class _Operator:
 
     @property
     def result_type(self) -> str:
-        indices = self.table.integers(2)
+        indices = self.table.integers(2, 1)
         return _type(self.tensors[indices[0]]) if indices and 0 <= indices[0] < len(self.tensors) else ""
 
     def constant(self, number: int) -> list[int]:
         """Return a constant input of 32-bit integers; nothing where it is computed."""
         tensor = self.input(number)
         index = -1 if tensor is None else tensor.value(2, "<I")
-        data = self.buffers[index].bytes(0) if 0 <= index < len(self.buffers) else b""
+        data = self.buffers[index].bytes(0, MOST_CONSTANT) if 0 <= index < len(self.buffers) else b""
         return [one for (one,) in struct.iter_unpack("<i", data[: len(data) // 4 * 4])]
 
     @property
@@ -117,23 +119,29 @@ class _Operator:
         return self.table.table(4)
 
 
-def vet(data: bytes) -> Vetted:
-    """Return what a TFLite file has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
+def vet(data: bytes) -> tuple[Vetted, ...]:
+    """Return what each subgraph has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
     model = root(data)
     codes, buffers, subgraphs = model.tables(1), model.tables(4), model.tables(2)
     if not subgraphs:
         raise ModelError("has no subgraph; export it again")
     untested: dict[str, None] = {}
     wrong: dict[str, None] = {}
-    dequantized = 0
+    vetted: list[Vetted] = []
+    seen = 0
     for subgraph in subgraphs:
-        tensors = subgraph.tables(0)
-        for table in subgraph.tables(3):
+        tensors, operators = subgraph.tables(0), subgraph.tables(3)
+        seen += len(tensors) + len(operators)
+        if seen > len(data):
+            raise ModelError("is damaged: its subgraphs share what they are made of; export it again")
+        dequantized = 0
+        for table in operators:
             operator, name = _Operator(table, tensors, buffers), _name(codes, table)
             found, why = _untested(name, operator), _wrong(name, operator)
             untested.update({found: None} if found and not why else {})
             wrong.update({f"{name}: {why}": None} if why else {})
             dequantized += name in _HYBRID and operator.type_of(0) in _FLOATS and operator.type_of(1) in _INTEGERS
+        vetted.append(Vetted(operators=len(operators), dequantized=dequantized))
     if untested or wrong:
         never = [f"{', '.join(untested)} (never compared with TFLite's own)"] if untested else []
         words = "; ".join([*wrong, *never])
@@ -141,7 +149,7 @@ def vet(data: bytes) -> Vetted:
             f"the converter to TOSA is not trusted with {words[:400]}; run it with backend c or litert",
             [*wrong, *untested],
         )
-    return Vetted(operators=len(subgraphs[0].tables(3)), dequantized=dequantized)
+    return tuple(vetted)
 
 
 def _untested(name: str, operator: _Operator) -> str:
@@ -204,7 +212,7 @@ def _name(codes: list[Table], operator: Table) -> str:
         raise ModelError("is damaged: an operator has a kind that the file does not list; export it again")
     code = max(codes[index].value(0, "<b"), codes[index].value(3, "<i"))
     if code == _CUSTOM:
-        custom = codes[index].bytes(1).decode("utf-8", "replace")[:60]
+        custom = codes[index].bytes(1, 60).decode("utf-8", "replace")
         return f"custom operator {''.join(c if c.isprintable() else '?' for c in custom)}"
     return NAMES[code] if 0 <= code < len(NAMES) else f"operator {code}"
 
