@@ -28,6 +28,8 @@ WHOLE = Effort(states=3_000_000, steps=40_000_000)
 PART = Effort(states=2_000, steps=2_000_000)
 PER_BOX = 60_000
 """Work of the packer on one order, for each row that it places."""
+MOST_ROWS = 4000
+"""The packer gets no more work for more rows: its time is bounded, then, by what is reached in it."""
 FURTHER = 5
 """How many times as far everything goes for `optimal`."""
 SEEDS = 8
@@ -73,7 +75,7 @@ def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Leas
     if first is None:
         return _Least(Regions(network.graph, network, [best]), 0)
     bound = _without_padding(planner, first, first.lower_bound_bytes + floor, floor)
-    work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
+    work = PER_BOX * further * min(MOST_ROWS, sum(network.stuff(t).rows for t in network.tensors))
     if first.peak_bytes + floor < best.packed.height_bytes:
         placed = planner.searched(steps, False, first, work // SEEDS, goal_bytes=bound, share=1 / SEEDS)
         best = min(best, placed, key=_height_of)
