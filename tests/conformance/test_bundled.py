@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stowplan.testing as kit
+from litert_models import slow
 from stowplan.plugins.known import BUNDLED
 from stowplan.testing import (
     BackendConformance,
@@ -78,6 +79,19 @@ class TestEthosU(BackendConformance):
     plugin = "backend-ethosu"
 
 
+class TestEthosUProfiler(ProfilerConformance):
+    plugin = "backend-ethosu"
+    model = DIGITS
+    accelerators = ("ethos-u55-128",)
+    supports_estimates = True
+
+
+class TestMlir(BackendConformance):
+    plugin = "backend-mlir"
+    supports_plans = False
+    supports_sources = False
+
+
 class TestC(BackendConformance):
     plugin = "backend-c"
     supports_plans = True
@@ -91,9 +105,17 @@ class TestLiteRt(BackendConformance):
 
 
 class TestLiteRtProfiler(ProfilerConformance):
+    """On a model that takes a while: LiteRT counts whole microseconds, and a run of the digits takes few."""
+
     plugin = "backend-litert"
     name = "litert"
-    model = DIGITS
+    supports_estimates = False
+
+    @pytest.fixture(autouse=True)
+    def _model(self, tmp_path: Path) -> None:
+        file = tmp_path / "slow.tflite"
+        file.write_bytes(slow(operators=20, count=20_000))
+        self.model = str(file)
 
 
 class TestHostProfiler(ProfilerConformance):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
+import typing
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stowplan import nouns
 from stowplan.nouns import dataclass as ours
@@ -134,3 +138,51 @@ def test_nested_ones_become_plain_and_cached_properties_are_not_carried_over() -
     assert outer.twice == 2
     assert nouns.replace(outer, inner=(Kept(value=4),)).twice == 8
     assert nouns.asdict(outer) == dataclasses.asdict(outer)
+
+
+class Cell(nouns.NamedTuple):
+    row: int
+    column: int = 2
+    text: str = ""
+
+    def next(self) -> Cell:
+        return self._replace(column=self.column + 1)
+
+
+class StandardCell(typing.NamedTuple):
+    row: int
+    column: int = 2
+    text: str = ""
+
+
+@given(
+    st.lists(st.integers(), max_size=4), st.dictionaries(st.sampled_from(["row", "column", "text", "none"]), st.text())
+)
+def test_a_named_tuple_takes_what_the_standard_one_takes(values: list[int], named: dict[str, str]) -> None:
+    made: list[Any] = []
+    for kind in (Cell, StandardCell):
+        try:
+            made.append(tuple(kind(*values, **named)))  # type: ignore[arg-type]
+        except TypeError:
+            made.append(None)
+    assert made[0] == made[1]
+
+
+def test_a_named_tuple_is_a_tuple_with_names() -> None:
+    cell = Cell(1)
+    row, column, text = cell
+    assert (row, column, text) == (cell.row, cell.column, cell.text) == cell == (1, 2, "")
+    assert cell.next() == Cell(1, 3)
+    assert hash(cell) == hash((1, 2, ""))
+    assert repr(cell) == "Cell(row=1, column=2, text='')"
+    assert cell._fields == ("row", "column", "text")
+    assert cell._asdict() == {"row": 1, "column": 2, "text": ""}
+    assert pickle.loads(pickle.dumps(cell)) == copy.deepcopy(cell) == cell
+    assert type(copy.copy(cell)) is Cell
+    with pytest.raises(AttributeError):
+        cell.row = 2  # type: ignore[misc]
+    with pytest.raises(TypeError, match="unexpected"):
+        cell._replace(colour=1)  # type: ignore[call-arg]
+    match cell:
+        case Cell(1, found):
+            assert found == 2

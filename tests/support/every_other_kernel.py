@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from detection_models import Detector, anchors, postprocess
 from tflite_builder import ModelBuilder
 
 
@@ -146,6 +147,41 @@ def _lstm(net: Net, x: int, dtype: str) -> int:
     return y
 
 
+def scaled() -> bytes:
+    """Functions and products of int8 and of int16 that only transformers and denoisers have."""
+    net = Net("int8", 0.05)
+    x = net.model.input("x", (1, 4, 6), "int8", scale=0.05, zero_point=0)
+    x = net.add("PRELU", [x, net.bytes_((1, 1, 6), 0.01, 3)], (1, 4, 6))
+    z = net.model.input("z", (1, 6, 5), "int8", scale=0.1, zero_point=7)
+    product = net.add("BATCH_MATMUL", [x, z], (1, 4, 5), options="BatchMatMulOptions")
+    square = net.add("SQUARED_DIFFERENCE", [product, net.bytes_((5,), 0.05, 0)], (1, 4, 5))
+    wide = Net("int16", 0.001)
+    wide.model, wide.rng, wide.count = net.model, net.rng, 100
+    a = net.model.input("a", (1, 4, 6), "int16", scale=0.001, zero_point=0)
+    b = net.model.input("b", (1, 6, 5), "int16", scale=0.001, zero_point=0)
+    a = wide.add("LEAKY_RELU", [a], (1, 4, 6), alpha=0.25)
+    c = wide.add("BATCH_MATMUL", [a, b], (1, 4, 5), options="BatchMatMulOptions")
+    unit = dict(scale=1 / 32768, zero_point=0)
+    gates = [wide.add(kind, [c], (1, 4, 5), quantized=unit) for kind in ("LOGISTIC", "TANH")]
+    most = net.model.tensor("most", (1, 4, 5), "int16", **unit)
+    net.model.operator("MAXIMUM", gates, [most], options="MaximumMinimumOptions")
+    length = net.add("L2_NORMALIZATION", [square], (1, 4, 5), quantized=dict(scale=1 / 128, zero_point=0))
+    root = wide.add("RSQRT", [most], (1, 4, 5))
+    return net.model.outputs(length, root).build()
+
+
+def detections() -> bytes:
+    """The ends of two object detectors, one of int8 and one of floats, each with the other way to choose boxes."""
+    net = Net()
+    outputs = []
+    for dtype, more in (("int8", {"scale": 0.01, "zero_point": -3}), ("float32", {})):
+        boxes = net.model.input(f"boxes_{dtype}", (1, 12, 4), dtype, **more)
+        scores = net.model.input(f"scores_{dtype}", (1, 12, 4), dtype, **more)
+        setting = Detector(boxes=12, classes=3, most=4, per_class=dtype == "float32", slots=2)
+        outputs += postprocess(net.model, boxes, scores, setting, anchors(setting.boxes, 7))
+    return net.model.outputs(*outputs).build()
+
+
 def raw() -> bytes:
     """What only ONNX models have: integers without a scale, and convolutions of floats in groups."""
     from onnx import TensorProto, helper
@@ -164,7 +200,7 @@ def raw() -> bytes:
     return network(nodes, shapes, ["y", "z"], constants, dtypes=dtypes).SerializeToString()
 
 
-FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent}
+FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent, "scaled": scaled, "detections": detections}
 ONNX_FAMILIES = {"raw": raw}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from operator_models import Sampler, out_size
+from tflite_builder import ModelBuilder
 
 Make = Callable[[Sampler], bytes]
 
@@ -197,6 +198,18 @@ def _resize(s: Sampler, kind: str) -> bytes:
     return _moved(s, kind, (n, h, w, c), [(n, *size, c)], _ints(s, "size", size), **options)
 
 
+def grouped_conv(s: Sampler) -> bytes:
+    """A convolution in groups; one output or several in each."""
+    groups, depth, outputs = s.number(2, 4), s.number(1, 4), s.number(1, 3)
+    stride, size, kernel = s.number(1, 2), (s.number(3, 7), s.number(3, 7)), (s.number(1, 3), s.number(1, 3))
+    source = s.quantization()
+    x = s.input((1, *size, groups * depth), **source)
+    w, b, typical = s.weights((groups * outputs, *kernel, depth), 0, source.get("scale", 1.0))
+    result = (1, -(-size[0] // stride), -(-size[1] // stride), groups * outputs)
+    options = dict(padding="SAME", stride_h=stride, stride_w=stride, fused_activation_function="RELU")
+    return s.finish("CONV_2D", [x, w, b], result, typical, **options)
+
+
 def transpose_conv(s: Sampler) -> bytes:
     padding, kernel = s.choice(("SAME", "VALID")), (s.number(1, 4), s.number(1, 4))
     stride, size = (s.number(1, 3), s.number(1, 3)), (s.number(1, 5), s.number(1, 5))
@@ -226,7 +239,7 @@ def _pair(s: Sampler, kind: str, same: bool = False, positive: bool = False, **o
     inputs = [x, y] if positive or s.number(0, 1) else [y, x]
     if not same:
         scale = 150 * max(a.get("scale", 1.0), b.get("scale", 1.0))
-        return s.finish(kind, inputs, shape, scale, **options)
+        return s.finish(kind, inputs, shape, scale**2 if kind == "SQUARED_DIFFERENCE" else scale, **options)
     z = s.model.tensor("z", shape, s.dtype, **a)
     s.model.operator(kind, inputs, [z], **options)
     return s.model.outputs(z).build()
@@ -249,7 +262,7 @@ def div(s: Sampler) -> bytes:
 
 
 def squared_difference(s: Sampler) -> bytes:
-    return _pair(s, "SQUARED_DIFFERENCE", same=True)
+    return _pair(s, "SQUARED_DIFFERENCE")
 
 
 def floor_div(s: Sampler) -> bytes:
@@ -261,10 +274,14 @@ def floor_mod(s: Sampler) -> bytes:
 
 
 def prelu(s: Sampler) -> bytes:
-    shape = _shape(s, 4, 4)
-    x = s.input(shape)
-    alpha = s.model.constant("alpha", s.random.standard_normal((1, 1, shape[3])).astype(np.float32))
-    return s.finish("PRELU", [x, alpha], shape, 1.0)
+    shape, source = _shape(s, 4, 4), s.quantization()
+    x, wide = s.input(shape, **source), (1, 1, shape[3])
+    if s.dtype == "float32":
+        alpha = s.model.constant("alpha", s.random.standard_normal(wide).astype(np.float32))
+        return s.finish("PRELU", [x, alpha], shape, 1.0)
+    alpha = s.model.constant("alpha", s.random.integers(-128, 128, wide).astype(np.int8),
+                             **s.quantization(s.scale(-3, -1.5)))  # fmt: skip
+    return s.finish("PRELU", [x, alpha], shape, 100 * source.get("scale", 1.0))
 
 
 def _comparison(kind: str) -> Make:
@@ -315,7 +332,9 @@ def _reduction(kind: str) -> Make:
         axes = [axis for axis in range(len(shape)) if s.number(0, 1)] or [0]
         keep = bool(s.number(0, 1))
         result = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-        x, y = s.input(shape, **one), s.model.tensor("y", result, s.dtype, **one)
+        x, summed = s.input(shape, **one), kind == "SUM" and s.quantized
+        wide = s.quantization(one["scale"] * math.sqrt(math.prod(shape) / math.prod(result))) if summed else one
+        y = s.model.tensor("y", result, s.dtype, **wide)
         s.model.operator(kind, [x, _ints(s, "axes", axes)], [y], options="ReducerOptions", keep_dims=keep)
         return s.model.outputs(y).build()
 
@@ -339,7 +358,10 @@ def log_softmax(s: Sampler) -> bytes:
 
 def l2_normalization(s: Sampler) -> bytes:
     shape = (s.number(1, 4), s.number(1, 40))
-    return s.finish("L2_NORMALIZATION", [s.input(shape)], shape, 1.0, options="L2NormOptions")
+    x, unit = s.input(shape), {"scale": 1 / 128, "zero_point": 0} if s.quantized else {}
+    y = s.model.tensor("y", shape, s.dtype, **unit)
+    s.model.operator("L2_NORMALIZATION", [x], [y], options="L2NormOptions")
+    return s.model.outputs(y).build()
 
 
 def batch_matmul(s: Sampler) -> bytes:
@@ -348,9 +370,17 @@ def batch_matmul(s: Sampler) -> bytes:
     exchanged = bool(s.number(0, 1)), bool(s.number(0, 1))
     a = (*batch, k, m) if exchanged[0] else (*batch, m, k)
     b = (*batch, n, k) if exchanged[1] else (*batch, k, n)
-    inputs = [s.model.input("a", a, s.dtype), s.model.input("b", b, s.dtype)]
+    scales = [s.quantization(), s.quantization()]
+    inputs = [s.model.input("a", a, s.dtype, **scales[0])]
+    if s.number(0, 1):
+        inputs.append(s.model.input("b", b, s.dtype, **scales[1]))
+    else:  # one matrix for all, or one for each
+        b = b if s.number(0, 1) else b[-2:]
+        values = s.random.integers(-128, 128, b) if s.quantized else s.random.standard_normal(b)
+        inputs.append(s.model.constant("b", values.astype(s.dtype), **scales[1]))
     options = dict(options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
-    return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), 1.0, **options)
+    typical = 5000 * math.sqrt(k) * math.prod(one.get("scale", 1.0) for one in scales)
+    return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), typical, **options)
 
 
 def mean_over_the_batch(s: Sampler) -> bytes:
@@ -372,7 +402,20 @@ MOVES: Mapping[str, Make] = {
 COMPUTED: Mapping[str, Make] = {
     **{
         make.__name__: make
-        for make in (resize_bilinear, transpose_conv, sub, maximum, minimum, arg_max, mean_over_the_batch)
+        for make in (
+            resize_bilinear,
+            transpose_conv,
+            grouped_conv,
+            l2_normalization,
+            sub,
+            maximum,
+            minimum,
+            arg_max,
+            mean_over_the_batch,
+            squared_difference,
+            prelu,
+            batch_matmul,
+        )
     },
     "tanh": _unary("TANH"),
     "hard_swish": _unary("HARD_SWISH"),
@@ -380,6 +423,7 @@ COMPUTED: Mapping[str, Make] = {
     "abs": _unary("ABS"),
     "reduce_max": _reduction("REDUCE_MAX"),
     "reduce_min": _reduction("REDUCE_MIN"),
+    "sum": _reduction("SUM"),
     "less": _comparison("LESS"),
     "greater_equal": _comparison("GREATER_EQUAL"),
     "equal": _comparison("EQUAL"),
@@ -391,13 +435,12 @@ FLOATS: Mapping[str, Make] = {
     **{
         make.__name__: make
         for make in (
-            div, squared_difference, floor_div, floor_mod, prelu, log_softmax, l2_normalization, batch_matmul,
+            div, floor_div, floor_mod, log_softmax,
         )
     },
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
     **{kind.lower(): _unary(kind) for kind in ("GELU", "RELU_N1_TO_1", "SIGN")},
     **{kind.lower(): _unary(kind, positive=True) for kind in ("LOG", "SQRT", "RSQRT")},
-    "sum": _reduction("SUM"),
     "reduce_prod": _reduction("REDUCE_PROD"),
 }  # fmt: skip
 """Operators that compute in float32 only."""
@@ -410,6 +453,9 @@ def wide_weights(s: Sampler, shape: tuple[int, ...], axis: int, scale: float, bi
     w = s.model.constant("w", s.random.integers(-127, 128, shape).astype(np.int8), scale=scales, axis=axis)
     bias = s.random.integers(-30000, 30000, channels).astype(bits)
     return w, s.model.constant("b", bias, scale=[float(np.float32(scale * x)) for x in scales], axis=0)
+
+
+GATES = ("LOGISTIC", "TANH")
 
 
 def int16_model(kind: str, seed: int) -> bytes:
@@ -493,7 +539,81 @@ def _int16_quantize(source: str, target: str) -> Make:
     return make
 
 
+def _int16_function(kind: str, source: dict[str, Any] | None = None) -> Make:
+    """A function of one tensor; `source` is a quantization that matters, where there is one."""
+
+    def make(s: Sampler) -> bytes:
+        shape = _shape(s, 3, 12)
+        one = source or _int16(s, -4.5, -2)
+        ends = {"LOGISTIC": 1 / 32768, "TANH": 1 / 32768, "RELU6": one["scale"]}
+        x = s.model.input("x", shape, "int16", **one)
+        y = s.model.tensor("y", shape, "int16", scale=ends.get(kind, one["scale"] * (1.3, 0.4, 1.0)[s.number(0, 2)]),
+                           zero_point=0)  # fmt: skip
+        alpha = {"alpha": float(np.float32(s.random.uniform(-0.2, 1.5)))} if kind == "LEAKY_RELU" else {}
+        s.model.operator(kind, [x], [y], **alpha)
+        return s.model.outputs(y).build()
+
+    return make
+
+
+RATIOS = (0.4, 0.8, 1.0, 2.0, 0.16, 1.6)
+"""Of an output's scale to the input's: they put many products halfway between two numbers, where rounding shows."""
+POSITIVE = frozenset({"RSQRT"})
+
+
+def of_every_number(kind: str, dtype: str, seed: int) -> tuple[bytes, Any]:
+    """Return a model of a function of one tensor, and an input that has every number of its type once."""
+    random, model, limits = np.random.default_rng(seed), ModelBuilder(), np.iinfo(dtype)
+    points = [0, 0] if dtype == "int16" else random.integers(-128, 128, 2).tolist()
+    values = np.arange(limits.min, limits.max + 1).astype(dtype)
+    if kind in POSITIVE:
+        points[0] = 0 if dtype == "int16" else limits.min
+        values = values[values >= points[0]]
+    scale = float(np.float32(10 ** random.uniform(-3, -1)))
+    units = {"int8": {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}, "int16": dict.fromkeys(GATES, (1 / 32768, 0))}
+    out_scale, out_point = units[dtype].get(kind, (scale * RATIOS[seed % len(RATIOS)], points[1]))
+    x = model.input("x", (1, values.size), dtype, scale=scale, zero_point=points[0])
+    y = model.tensor("y", (1, values.size), dtype, scale=out_scale, zero_point=out_point)
+    slope = {"alpha": (0.1, 0.3, -0.3, 0.5)[seed // len(RATIOS) % 4]} if kind == "LEAKY_RELU" else {}
+    model.operator(kind, [x], [y], **slope)
+    return model.outputs(y).build(), values.reshape(1, -1)
+
+
+def _int16_same(kind: str) -> Make:
+    """Two operands of one quantization, which the result has too, unless it is bool."""
+
+    def make(s: Sampler) -> bytes:
+        shape, one = _shape(s), _int16(s)
+        x, y = (s.model.input(name, shape, "int16", **one) for name in "xy")
+        compares = kind not in ("MAXIMUM", "MINIMUM")
+        z = s.model.tensor("z", shape, "bool") if compares else s.model.tensor("z", shape, "int16", **one)
+        s.model.operator(kind, [x, y], [z], **({} if compares else {"options": "MaximumMinimumOptions"}))
+        return s.model.outputs(z).build()
+
+    return make
+
+
+def _int16_matmul(s: Sampler) -> bytes:
+    batch, (m, k, n) = s.number(1, 3), _shape(s, 3, 6)
+    exchanged = bool(s.number(0, 1)), bool(s.number(0, 1))
+    shapes = ((batch, k, m) if exchanged[0] else (batch, m, k)), ((batch, n, k) if exchanged[1] else (batch, k, n))
+    ones = _int16(s), _int16(s)
+    inputs = [s.model.input(name, shape, "int16", **one) for name, shape, one in zip("ab", shapes, ones, strict=True)]
+    scale = ones[0]["scale"] * ones[1]["scale"] * 2e4 * math.sqrt(k)
+    y = s.model.tensor("y", (batch, m, n), "int16", scale=scale, zero_point=0)
+    s.model.operator("BATCH_MATMUL", inputs, [y], options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
+    return s.model.outputs(y).build()
+
+
 INT16: Mapping[str, Make] = {
+    **{kind.lower(): _int16_function(kind) for kind in ("LOGISTIC", "TANH", "RELU", "RELU6", "LEAKY_RELU")},
+    **{
+        f"{kind.lower()}_{power}": _int16_function(kind, {"scale": 2.0**power, "zero_point": 0})
+        for kind in ("LOGISTIC", "TANH")
+        for power in (-13, -12, -11, -10)
+    },
+    **{kind.lower(): _int16_same(kind) for kind in ("MAXIMUM", "MINIMUM", "LESS", "GREATER_EQUAL", "EQUAL")},
+    "batch_matmul": _int16_matmul,
     **{kind.lower(): _int16_filter(kind) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")},
     **{kind.lower(): _int16_pair(kind) for kind in ("ADD", "SUB", "MUL")},
     **{kind.lower(): _int16_pool(kind) for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D")},

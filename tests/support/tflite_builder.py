@@ -130,6 +130,7 @@ class ModelBuilder:
         options: str | None = None,
         version: int = 1,
         custom_code: str = "",
+        custom_options: bytes | None = None,
         **fields: Any,
     ) -> int:
         """Add an operator. Keywords are fields of its options table in snake case; enums may be given as words.
@@ -139,6 +140,7 @@ class ModelBuilder:
         operator = schema.OperatorT()
         operator.opcodeIndex = self._code(kind, custom_code, version)
         operator.inputs, operator.outputs = list(inputs), list(outputs)
+        operator.customOptions = None if custom_options is None else list(custom_options)
         table = options or OPTIONS.get(kind, "NONE")
         if table != "NONE":
             operator.builtinOptionsType = getattr(schema.BuiltinOptions, table)

@@ -1,8 +1,6 @@
 """`python -m stowplan`: the same as the `stowplan` command."""
 
-import sys
-
-from stowplan.cli.entry import main
+from stowplan.cli.entry import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -1,13 +1,14 @@
-"""Dataclasses that cost nothing to define: `dataclasses` compiles up to six functions per class at every start.
+"""Records that cost nothing to define: `dataclasses` compiles up to six functions per class at every start.
 
 The same decorator, and `field`, `replace` and `asdict` beside it, for what this project uses of them: frozen or not,
 keyword-only or not, defaults, factories, fields left out of comparison or representation, `__post_init__`. Classes
 made here also work with the standard functions, which are imported when somebody asks them; making one instance takes
-a little longer. A hundred classes took 50 ms of each cold command.
+a little longer. A hundred classes took 50 ms of each cold command. `NamedTuple` is there for the same reason.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 _MISSING = object()
@@ -17,7 +18,44 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
     from dataclasses import field as field
     from dataclasses import replace as replace
+    from typing import NamedTuple as NamedTuple
 else:
+
+    class NamedTuple(tuple):
+        """As `typing.NamedTuple`, for classes that inherit from nothing else."""
+
+        def __init_subclass__(cls):
+            names = tuple(cls.__annotations__)
+            cls._fields = cls.__match_args__ = names
+            cls._defaults = tuple(cls.__dict__[name] for name in names if name in cls.__dict__)  # of the last ones
+            for place, name in enumerate(names):
+                setattr(cls, name, property(itemgetter(place)))
+
+        def __new__(cls, *values, **named):
+            names, defaults = cls._fields, cls._defaults
+            if named:
+                given = dict(zip(names[::-1], defaults[::-1], strict=False)) | dict(zip(names, values, strict=False))
+                if not named.keys() <= set(names[len(values) :]):
+                    raise TypeError(f"{cls.__name__}() got an unexpected or repeated argument: {', '.join(named)}")
+                given.update(named)
+                values = tuple(given[name] for name in names if name in given)
+            elif len(values) < len(names):
+                values += defaults[len(values) - len(names) :] if defaults else ()
+            if len(values) != len(names):
+                raise TypeError(f"{cls.__name__}() takes {', '.join(names)}")
+            return tuple.__new__(cls, values)
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+        def __repr__(self):
+            return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in zip(self._fields, self, strict=True))})"
+
+        def _replace(self, **changes):
+            return type(self)(**{**dict(zip(self._fields, self, strict=True)), **changes})
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
 
     def field(*, default=_MISSING, default_factory=_MISSING, repr=True, compare=True):  # noqa: A002
         """As `dataclasses.field` with these options."""

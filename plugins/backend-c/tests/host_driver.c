@@ -1,6 +1,8 @@
 /* Runs a plan on inputs from a file with one set of kernels, each arena a block of its own of exactly the plan's size.
  *
  *     driver PLAN INPUTS SET    raw outputs on standard output; 77 when this processor cannot run the set
+ *
+ * The file of inputs has those of one run after those of another.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +62,15 @@ int main(int argc, char **argv)
         memory = block(bytes, 64);
         stow_host_prepare(&context, argv[3], memory);
     }
-    const size_t one = stow_input_bytes(&plan, 0);
-    for (size_t at = 0; at + one <= input_bytes; at += one) {
-        memcpy(stow_input(&context, 0), inputs + at, one);
+    for (size_t at = 0; at < input_bytes;) {
+        for (uint32_t i = 0; i < stow_input_count(&plan); i++) {
+            const size_t one = stow_input_bytes(&plan, i);
+            if (one > input_bytes - at) {
+                return 2;
+            }
+            memcpy(stow_input(&context, i), inputs + at, one);
+            at += one;
+        }
         if (stow_invoke(&context) != STOW_OK) {
             return 5;
         }

@@ -246,6 +246,7 @@ CROSS = {
     "portable": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb"),
     "dsp": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb"),
     "helium": ("arm-none-eabi-gcc", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+    "neon": ("aarch64-linux-gnu-gcc", "-march=armv8.2-a+dotprod"),
 }
 
 
@@ -263,8 +264,8 @@ def test_a_source_for_one_set_has_no_other_and_compiles_for_its_core(cnn: bytes,
     source = generate(cnn, kernels=kernels, selftest=False)
     text = source["net.c"].decode()
     assert [
-        name for name in ("dsp", "helium", "sse2") if f"void stow_mm_{name}_s8(const stow_mm_s8 *mm)\n" in text
-    ] == [name for name in ("dsp", "helium") if name == kernels]
+        name for name in ("dsp", "helium", "neon", "sse2") if f"void stow_mm_{name}_s8(const stow_mm_s8 *mm)\n" in text
+    ] == [name for name in ("dsp", "helium", "neon") if name == kernels]
     compiler, *flags = CROSS[kernels]
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler}")
@@ -273,11 +274,14 @@ def test_a_source_for_one_set_has_no_other_and_compiles_for_its_core(cnn: bytes,
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
 
 
-def test_an_application_for_another_processor_passes_its_self_test_under_emulation(cnn: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", ["auto", "portable", "neon"])
+def test_an_application_for_another_processor_passes_its_self_test_under_emulation(
+    cnn: bytes, kernels: str, tmp_path: Path
+) -> None:
     compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
     if shutil.which(compiler) is None or shutil.which(emulator) is None:
         pytest.skip(f"needs {compiler} and {emulator}")
-    write(tmp_path, generate(cnn, format="app"))
+    write(tmp_path, generate(cnn, format="app", kernels=kernels))
     command = [compiler, *STRICT, "-static", "net.c", "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     done = subprocess.run([emulator, "main", "--selftest"], cwd=tmp_path, capture_output=True, timeout=120)
@@ -289,7 +293,7 @@ def test_an_application_for_another_processor_passes_its_self_test_under_emulati
     [
         (dict(weights="flash"), "--weights flash: .*inline, c, bin"),
         (dict(specialize="some"), "--specialize some: .*none, hot, all"),
-        (dict(kernels="mmx"), "--kernels mmx: .*auto, portable, dsp, helium, x86"),
+        (dict(kernels="mmx"), "--kernels mmx: .*auto, portable, dsp, helium, neon, x86"),
         (dict(package="yocto"), "--package yocto: .*cmake, zephyr, esp-idf, arduino, platformio"),
         (dict(format="app", weights="c"), "--format app: is one file; --weights c goes with --format core"),
         (dict(format="app", package="cmake"), "--format app: is no --package cmake"),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from operator_models import ACTIVATIONS, MAKERS, Sampler
+from operator_models import ACTIVATIONS, MAKERS, WideSampler
 from oracles import open_tflm, random_inputs, run_tflm
 from scattered import plan_of, run_scattered, run_whole
+from standard_models import STANDARD, in_both_ways, standard_model, standard_plan
 from stowplan.build.prove import separate_schedule
 from stowplan.errors import RuntimeFailure
 from stowplan.native.toolchain import FLAGS, find_compiler
@@ -27,24 +29,6 @@ MODELS = 40
 """Random models of each operator."""
 OWN = [name for name in SETS if name != "plain"]
 KINDS = ["conv_2d", "depthwise_conv_2d", "fully_connected", "add"]
-MLPERF = [
-    "vww-person/mlperf_vww_int8",
-    "kws/mlperf_kws_dscnn_int8",
-    "image-cls/mlperf_resnet8_int8",
-    "anomaly/mlperf_ad01_int8",
-    "wakeword/mlperf_streaming_ww_int8",
-]
-
-
-class WideSampler(Sampler):
-    """As `Sampler`, with channels beyond the widest register, and now and then scales that make sums shift left."""
-
-    def number(self, low: int, high: int) -> int:
-        wide = 9 <= high <= 40 and self.random.integers(0, 3) == 0
-        return super().number(low, 4 * high if wide else high)
-
-    def finish(self, kind: str, inputs: list[int], shape: tuple[int, ...], typical: float, **options: Any) -> bytes:
-        return super().finish(kind, inputs, shape, typical * (1e-5 if self.number(0, 3) == 0 else 1), **options)
 
 
 FLOATS = ["vww-person/mlperf_vww_fp32", "image-cls/mlperf_resnet8_fp32", "anomaly/mlperf_ad01_fp32"]
@@ -87,6 +71,36 @@ def test_each_set_computes_the_bytes_that_tflite_micro_computes(kind: str, kerne
         assert run_scattered(model, as_bytes(inputs), seed) == wanted, f"{kind}, model {seed}, rows anywhere"
 
 
+SCALES = st.floats(1e-3, 1.0)
+ZERO_POINTS = st.integers(-128, 127)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    scales=st.tuples(SCALES, SCALES),
+    most=st.floats(0.3, 1.3),
+    zero_points=st.tuples(ZERO_POINTS, ZERO_POINTS, ZERO_POINTS),
+    activation=st.sampled_from(["NONE", "RELU", "RELU6"]),
+)
+def test_all_pairs_of_bytes_are_added_as_tflite_micro_adds_them(
+    kernels: str, scales: tuple[float, float], most: float, zero_points: tuple[int, int, int], activation: str
+) -> None:
+    """65536 outputs, which is all that an addition can do: by one linear sum where there is one, else step by step."""
+    every = np.arange(256, dtype=np.int64) - 128
+    a, b = (np.broadcast_to(values, (256, 256)).astype(np.int8) for values in (every[:, None], every[None, :]))
+    model = ModelBuilder()
+    x, y, z = (
+        add(name, (1, 256, 256, 1), "int8", scale=scale, zero_point=zero_point)
+        for add, name, scale, zero_point in zip(
+            (model.input, model.input, model.tensor), "xyz", (*scales, sum(scales) * most), zero_points, strict=True
+        )
+    )
+    model.operator("ADD", [x, y], [z], fused_activation_function=activation)
+    data = model.outputs(z).build()
+    inputs = [a.reshape(1, 256, 256, 1), b.reshape(1, 256, 256, 1)]
+    assert run_whole(data, as_bytes(inputs)) == as_bytes(run_tflm(data, inputs))
+
+
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_each_set_computes_the_floats_of_the_plain_kernels_to_the_last_bit(
     kind: str, kernels: str, monkeypatch: pytest.MonkeyPatch
@@ -119,13 +133,12 @@ def test_a_weight_that_is_no_number_meets_no_padding(odd: float, kernels: str, m
 
 
 @pytest.mark.parametrize("kernels", SETS, indirect=True)
-@pytest.mark.parametrize("name", MLPERF, ids=[Path(name).name for name in MLPERF])
-def test_the_standard_models_give_tflite_micros_bytes_on_fifty_inputs(name: str, kernels: str) -> None:
-    (path,) = shared_models(f"{name}.tflite")
-    model = path.read_bytes()
-    graph, reference = import_bytes(model), open_tflm(model)
+@in_both_ways
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_standard_models_give_tflite_micros_bytes_on_fifty_inputs(name: str, kernels: str, least: bool) -> None:
+    reference = open_tflm(standard_model(name))
     random = np.random.default_rng(1234)
-    with closing(HostCompiled(plan_of(model, graph, separate_schedule(graph)))) as compiled:
+    with closing(HostCompiled(standard_plan(name, least))) as compiled:
         for _ in range(50):
             x = random.integers(-128, 128, compiled.inputs[0].shape, dtype=np.int8)
             assert compiled.run([x.tobytes()]) == as_bytes(reference([x]))
@@ -200,15 +213,13 @@ def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MLPERF, ids=[Path(name).name for name in MLPERF])
+@in_both_ways
+@pytest.mark.parametrize("name", STANDARD)
 def test_the_bytes_are_the_same_with_sanitizers_and_however_it_is_optimized(
-    name: str, driver: Path, tmp_path: Path
+    name: str, least: bool, driver: Path, tmp_path: Path
 ) -> None:
     """A C program runs the plan with each set on fifty inputs, in arenas that the sanitizer watches the ends of."""
-    (path,) = shared_models(f"{name}.tflite")
-    model = path.read_bytes()
-    graph, reference = import_bytes(model), open_tflm(model)
-    plan = plan_of(model, graph, separate_schedule(graph))
+    reference, plan = open_tflm(standard_model(name)), standard_plan(name, least)
     random = np.random.default_rng(1234)
     shape = read_plan(plan).inputs[0].shape
     inputs = [random.integers(-128, 128, shape, dtype=np.int8) for _ in range(50)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,36 @@ def test_a_model_that_is_run_often_gets_one_and_answers_as_before(env: Environme
             assert model.run([x]) == model.run([x.tobytes()]) == other.run((x,))
 
 
+def test_a_method_bound_before_takes_the_short_way_too(env: Environment, digits: Path) -> None:
+    code = (
+        "import sys\n"
+        "from stowplan_backend_litert import CompiledModel, Environment\n"
+        "model = CompiledModel(Environment(), sys.argv[1])\n"
+        "run, given, long = model.run, [bytes(64)], model._run\n"
+        "before = [run(given) for _ in range(20)]\n"
+        "assert type(CompiledModel.run).__name__ == 'method_descriptor', CompiledModel.run\n"
+        "model._run = None\n"
+        "assert run(given) == model.run(given) == before[0] == long(inputs=given)\n"
+        "import inspect\n"
+        "assert str(inspect.signature(model.run)) == '(inputs, outputs=None, *, timeout=None)'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(digits)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_named_arguments_go_the_long_way(env: Environment, digits: Path) -> None:
+    with CompiledModel(env, digits) as model:
+        right = _ran_often(model).run([bytes(64)])
+        target = bytearray(len(right[0]))
+        assert model.run(inputs=[bytes(64)]) == model.run([bytes(64)], timeout=5.0) == right
+        assert model.run([bytes(64)], [target]) == []
+        assert bytes(target) == right[0]
+        with pytest.raises(TypeError):
+            model.run([bytes(64)], colour=1)  # type: ignore[call-arg]
+        with pytest.raises(TypeError):
+            model.run()  # type: ignore[call-arg]
+
+
 def test_one_that_records_its_runs_gets_none(env: Environment, digits: Path) -> None:
     with CompiledModel(env, digits, profile=True) as model:
         assert _ran_often(model)._quick is None
@@ -36,7 +68,7 @@ def test_one_that_records_its_runs_gets_none(env: Environment, digits: Path) -> 
 
 
 def test_without_a_compiler_runs_go_on(env: Environment, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick, "_maker", lambda: None)
+    monkeypatch.setattr(quick, "_native", lambda: None)
     with CompiledModel(env, digits) as model:
         assert _ran_often(model)._quick is None
         assert len(model.run([bytes(64)])) == 1
@@ -96,8 +128,6 @@ def test_threads_on_it_are_answered_rightly_or_refused(env: Environment, digits:
 
 
 def test_nothing_is_leaked(env: Environment, digits: Path) -> None:
-    import sys
-
     with CompiledModel(env, digits) as model:
         x = np.zeros(model.inputs[0].shape, np.int8)
         given = [x]

@@ -148,6 +148,18 @@ def test_verify_compares_with_onnxruntime(tmp_path: Path) -> None:
         assert found["elements"] == 5 * 5 * (4 if shape else 1)
 
 
+def test_a_refusal_says_how_to_set_free_dimensions_that_became_one() -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])
+    model = network([pool], {"x": ["batch", 3, "height", "width"]}, ["y"], {})
+    advice = "Free dimensions became 1; give their sizes with --input-shape x:batchx3xheightxwidth[.] "
+    with pytest.raises(UnsupportedError, match=advice):
+        OnnxImporter().load(model_of(model), {})
+    assert OnnxImporter().load(model_of(model), {"x": (1, 3, 8, 6)}).operators
+    with pytest.raises(UnsupportedError) as refused:
+        OnnxImporter().load(model_of(model), {"x": (1, 3, 1, 6)})
+    assert "became 1" not in str(refused.value)
+
+
 needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="needs the models in ../shared/models")
 
 

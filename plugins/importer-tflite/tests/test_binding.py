@@ -57,6 +57,21 @@ def test_a_wrong_input_shape_is_a_usage_error(name: str, shape: tuple[int, ...],
     assert str(caught.value) == text
 
 
+def test_a_refusal_says_how_to_set_free_dimensions_that_became_one() -> None:
+    model = ModelBuilder()
+    x = model.input("x", (1, 1, 1, 2), "float32", shape_signature=(-1, -1, -1, 2))
+    y = model.tensor("y", (1, 1, 1, 2), "float32")
+    model.operator("MAX_POOL_2D", [x], [y], padding="VALID", filter_height=2, filter_width=2, stride_h=2, stride_w=2)
+    data = model.outputs(y).build()
+    advice = "Free dimensions became 1; give their sizes with --input-shape x:[?]x[?]x[?]x2[.] "
+    with pytest.raises(UnsupportedError, match=advice):
+        import_bytes(data)
+    assert import_bytes(data, x=(1, 8, 6, 2)).operators
+    with pytest.raises(UnsupportedError) as caught:
+        import_bytes(data, x=(1, 1, 6, 2))
+    assert "became 1" not in str(caught.value)
+
+
 def test_a_huge_input_shape_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="takes 2 GiB or more"):
         import_bytes(pooled(), image=(2**31 - 1, 2**31 - 1, 2**31 - 1, 2))

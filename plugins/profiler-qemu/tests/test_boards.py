@@ -12,6 +12,7 @@ import pytest
 
 from operator_models import operator_model
 from oracles import open_tflm, random_inputs
+from standard_models import LEAST, in_both_ways, standard_model, standard_plan
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import DoesNotFit, PluginError, RuntimeFailure, UsageError
 from stowplan.plugins.kinds import BoardOptions
@@ -20,16 +21,8 @@ from stowplan_profiler_qemu.boards import BOARDS
 from stowplan_profiler_qemu.compiled import QemuCompiled
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.tflite"
-MODELS = Path(__file__).resolve().parents[4] / "shared" / "models"
-INTEGER = {
-    "vww": "vww-person/mlperf_vww_int8",
-    "kws": "kws/mlperf_kws_dscnn_int8",
-    "resnet8": "image-cls/mlperf_resnet8_int8",
-    "ad01": "anomaly/mlperf_ad01_int8",
-}
-LEAST = {"vww": 28032, "kws": 3872, "resnet8": 10304, "ad01": 768}
-"""About the least single memory that each can do with: rows in rings, many firings."""
 SMALL_STACK = 1536
+BOARD_MODELS = ("vww", "kws", "resnet8", "ad01")
 
 
 def plan_of(path: Path, *memory: int, **options: Any) -> bytes:
@@ -72,19 +65,15 @@ def test_every_board_computes_the_bytes_of_tflite_micro(name: str, digits: bytes
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not beside this checkout")
-@pytest.mark.parametrize("least", [False, True], ids=["whole", "least"])
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [(m, b) for b in BOARDS for m in INTEGER if m in ("kws", "ad01") or b in ("cortex-m4", "cortex-m55")],
-)
+@in_both_ways
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("model", BOARD_MODELS)
 def test_standard_models_equal_tflite_micro_on_boards(model: str, name: str, least: bool) -> None:
-    path = MODELS / f"{INTEGER[model]}.tflite"
-    plan = plan_of(path, *([LEAST[model]] if least else []))
-    reference = open_tflm(path.read_bytes())
-    with QemuCompiled(plan, BoardOptions(board=board(name))) as compiled:
-        for seed in range(1 if least else 3):
-            arrays = random_inputs(path.read_bytes(), seed)
+    data = standard_model(model)
+    reference = open_tflm(data)
+    with QemuCompiled(standard_plan(model, least), BoardOptions(board=board(name))) as compiled:
+        for seed in range(3):
+            arrays = random_inputs(data, seed)
             outputs, report = compiled.measure([a.tobytes() for a in arrays])
             assert outputs == [out.tobytes() for out in reference(arrays)], seed
             assert report.fast_used_bytes <= (LEAST[model] if least else 2**20)

@@ -226,6 +226,13 @@ def test_what_has_no_kernel_is_refused_with_the_reason(
 FLOATS = activation((2, 4), "float32")
 COUNTS = activation((2, 4), "int32")
 BOOLS = activation((2, 4), "bool")
+WIDE = activation((2, 4), "int16", quantization())
+UNIT_16 = activation((2, 4), "int16", quantization(1 / 32768))
+BOXES, SCORES, FOUND = activation((1, 2, 4)), activation((1, 2, 2)), activation((11,), "float32")
+DETECTIONS: dict[str, Attribute] = {
+    "classes": 1, "max_detections": 1, "classes_per_detection": 1, "detections_per_class": 1, "per_class": False,
+    "score_threshold": 0.5, "overlap_threshold": 0.5, "y_scale": 1.0, "x_scale": 1.0, "h_scale": 1.0, "w_scale": 1.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -246,16 +253,25 @@ BOOLS = activation((2, 4), "bool")
         ("div", [MATRIX, MATRIX, MATRIX], {"activation": "none"}, "div of int8"),
         ("less", [MATRIX, FLOATS, BOOLS], {}, "int8 with float32 to bool"),
         ("less", [MATRIX, activation((2, 4), q=quantization(0.1)), BOOLS], {}, "quantized differently"),
-        ("reduce", [MATRIX, activation((2,))], {"function": "sum", "axes": (1,)}, "sum of int8"),
+        ("reduce", [MATRIX, activation((2,))], {"function": "prod", "axes": (1,)}, "prod of int8"),
         ("reduce", [COUNTS, activation((2,), "int32")], {"function": "mean", "axes": (1,)}, "mean of int32"),
         ("reduce", [FLOATS, FLOATS], {"function": "sum", "axes": (1,)}, "its output has shape [2, 4]"),
         ("reduce", [FLOATS, FLOATS], {"function": "median", "axes": (1,)}, "median of [2, 4]"),
         ("arg_max", [FLOATS, activation((2,))], {}, "from float32 to int8"),
         ("arg_max", [FLOATS, COUNTS], {}, "does not make [2, 4]"),
         ("log_softmax", [MATRIX, MATRIX], {}, "supported are float32"),
+        ("l2_normalization", [MATRIX, MATRIX], {}, "scale 1/128 and zero point 0"),
+        ("l2_normalization", [MATRIX, activation((8,))], {}, "of one shape"),
+        ("rsqrt", [WIDE, activation((2, 4), "int16", quantization(0.5, 3))], {}, "zero points 0"),
+        ("rsqrt", [activation((2, 4), "int16", quantization(1e6)), activation((2, 4), "int16", quantization(1e6))], {},
+         "too large"),
         ("resize_bilinear", [IMAGE, activation((1, 8, 8, 3))],
          {"align_corners": False, "half_pixel_centers": False}, "does not make [1, 8, 8, 3]"),
-        ("batch_matmul", [MATRIX, MATRIX, MATRIX], {"adjoint_x": False, "adjoint_y": True}, "supported in float32"),
+        ("batch_matmul", [MATRIX, FLOATS, MATRIX], {"adjoint_x": False, "adjoint_y": True}, "float32, int8 and int16"),
+        ("tanh", [WIDE, MATRIX], {}, "int16 to int8 is not supported"),
+        ("tanh", [WIDE, WIDE], {}, "its output scale 1/32768"),
+        ("logistic", [activation((2, 4), "int16", quantization(3.0)), UNIT_16], {}, "at most 2.67 is supported"),
+        ("hard_swish", [WIDE, WIDE], {}, "hard_swish of int16"),
         ("batch_matmul", [FLOATS, FLOATS, FLOATS], {"adjoint_x": False, "adjoint_y": False}, "does not make"),
         ("bitcast", [MATRIX, FLOATS], {}, "differ in size"),
         ("softmax", [activation((2, 4), "int16", quantization()), activation((2, 4), "int16", quantization())],
@@ -263,6 +279,16 @@ BOOLS = activation((2, 4), "bool")
         ("svdf_state", [MATRIX, weights((3, 5), bytes(15)), MATRIX, MATRIX], {"memory": 2}, "for an input of shape"),
         ("svdf_output", [MATRIX, weights((4, 2), bytes(8)), MATRIX], {"rank": 3}, "of rank 3"),
         ("lstm", [MATRIX] * 16, {"clip": 0.0}, "with states of shape"),
+        ("detection_postprocess", [IMAGE, MATRIX, MATRIX, FLOATS], DETECTIONS, "of shape [1, 4, 4, 2] with scores"),
+        ("detection_postprocess", [BOXES, BOXES, MATRIX, FLOATS], DETECTIONS, "with 4 scores each"),
+        ("detection_postprocess", [BOXES, SCORES, MATRIX, FLOATS], DETECTIONS, "not one row of 11 float32"),
+        ("detection_postprocess", [BOXES, SCORES, MATRIX, FOUND], DETECTIONS, "they have to be constants"),
+        ("detection_postprocess", [BOXES, SCORES, FLOATS, FOUND], DETECTIONS, "they have to be constants"),
+        ("detection_postprocess", [BOXES, SCORES, weights((2, 2), bytes(4)), FOUND], DETECTIONS, "[2, 2] for 2 boxes"),
+        ("detection_postprocess", [BOXES, SCORES, weights((2, 4), bytes(8)), FOUND], {**DETECTIONS, "h_scale": 0.0},
+         "scales that are not positive"),
+        ("detection_postprocess", [activation((1, 2, 4), "int16"), SCORES, weights((2, 4), bytes(8)), FOUND],
+         DETECTIONS, "box tensors of int16"),
     ],
 )  # fmt: skip
 def test_wider_operators_are_refused_with_the_reason(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cache_entries import entry, stored_files
-from stowplan.cache import journal, upkeep
+from stowplan.cache import journal, subjects, upkeep
 from stowplan.cache.entry import record_of
-from stowplan.cache.files import TEMPORARY, sweep_temporaries
+from stowplan.cache.files import TEMPORARY, sha256, sweep_temporaries
 from stowplan.cache.locks import try_lock
 from stowplan.cache.store import Store
 from stowplan.errors import UsageError
@@ -102,6 +102,17 @@ def test_files_without_a_record_are_swept(store: Store) -> None:
     store.record_path(entry(4, SIZE).key).unlink()
     swept = upkeep.keep_small(store, 10**9)
     assert (swept.objects, swept.freed_bytes) == (2, SIZE + 1)
+
+
+def test_outputs_of_long_ago_are_forgotten(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        subjects.remember(store.folder, f"plan{number}", {"number": number}, ())
+        os.utime(next((store.folder / "subjects").glob(sha256(f"plan{number}".encode()))), (number, number))
+    subjects.keep_few(store.folder, 4)
+    assert sorted(subject.name for subject in subjects.recalled(store.folder)) == ["plan2", "plan3", "plan4", "plan5"]
+    monkeypatch.setattr(subjects.keep_few, "__defaults__", (1,))
+    upkeep.keep_small(store, 10**9)
+    assert [subject.name for subject in subjects.recalled(store.folder)] == ["plan5"]
 
 
 def test_verify_finds_what_is_damaged_and_drop_removes_it(store: Store) -> None:

@@ -38,6 +38,22 @@ def test_the_version_is_printed(stowplan) -> None:
     assert stowplan("--version") == (0, "stowplan 0.1.0\n", "")
 
 
+@pytest.mark.parametrize("thread", [False, True])
+def test_leaving_tells_who_asked_and_waits_for_threads(thread: bool) -> None:
+    code = (
+        "import atexit, sys, threading, time\n"
+        "from stowplan.cli.entry import run\n"
+        "atexit.register(print, 'told')\n"
+        f"if {thread}: threading.Thread(target=lambda: (time.sleep(0.3), print('waited for'))).start()\n"
+        "sys.argv = ['stowplan', 'compil']\n"
+        "run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ("waited for\ntold\n" if thread else "told\n")
+    assert done.stderr.startswith("Error: ")
+
+
 def test_no_command_prints_the_overview_and_is_a_usage_error(stowplan) -> None:
     code, out, _ = stowplan()
     assert code == 2

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
-from stowplan.nouns import replace
+from stowplan.nouns import NamedTuple, replace
 from stowplan.plugins.kinds import Port
 
 Run = Callable[[Sequence[bytes]], list[bytes]]

@@ -11,12 +11,12 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 from stowplan.build.lower.fixed_point import float32
 from stowplan.build.moves import source_of
 from stowplan.flow.dtypes import RANGE, SIZE_BYTES
 from stowplan.flow.graph import Attribute, Operator, Quantization
+from stowplan.nouns import NamedTuple
 
 FORMATS = {
     "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",

@@ -17,7 +17,7 @@ Range = tuple[int, int]
 EVERYTHING = frozenset(
     {
         "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization",
-        "svdf_state", "svdf_output", "lstm", "bitcast",
+        "svdf_state", "svdf_output", "lstm", "bitcast", "detection_postprocess",
     }
 )  # fmt: skip
 """Operators whose every output element may depend on every input element."""

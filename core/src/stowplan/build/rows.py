@@ -29,7 +29,8 @@ ANY_FORM = MOVES | {"bitcast", "reduce", "arg_max", "arg_min", "gather", "batch_
 MOST_LINES = 4096
 """An input is cut into no more lines than this: each has an address of its own."""
 
-WHOLE = ANY_FORM | {"svdf_state", "svdf_output", "lstm"}
+TAKES_ANY_FORM = ANY_FORM | {"detection_postprocess"}
+WHOLE = TAKES_ANY_FORM | {"svdf_state", "svdf_output", "lstm"}
 """Operators of which each unit reads all of its inputs (those with a closer rule excepted)."""
 
 
@@ -271,7 +272,7 @@ class Layout:
             return not self.batched(operator) or form.row_bytes % vector == 0 or vector % form.row_bytes == 0
         if operator.kind == "concatenation":
             return self.streams(operator) or self.joins(operator)
-        if operator.kind in ANY_FORM:
+        if operator.kind in TAKES_ANY_FORM:
             return True
         output = self.graph.tensors[operator.outputs[0]]
         if operator.kind in POINTWISE or operator.kind in GROUPED:

@@ -12,6 +12,9 @@ from stowplan.cache.files import sha256, walk, write_durably
 from stowplan.cache.key import Difference, Document, differences, digest
 from stowplan.nouns import dataclass
 
+MOST_SUBJECTS = 20_000
+"""Outputs that are remembered, about 2 KB each; of one that is forgotten nothing can be explained, and that is all."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
@@ -44,6 +47,17 @@ def recalled(folder: Path) -> Iterator[Subject]:
         found = _read(path)
         if found is not None:
             yield found
+
+
+def keep_few(folder: Path, most: int = MOST_SUBJECTS) -> None:
+    """Forget the outputs that were made longest ago, beyond the latest `most`."""
+    times = []
+    for path in walk(folder / "subjects"):
+        with suppress(OSError):
+            times.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(times)[: max(len(times) - most, 0)]:
+        with suppress(OSError):
+            path.unlink()
 
 
 def forget(folder: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stowplan.cache import journal
+from stowplan.cache import journal, subjects
 from stowplan.cache.entry import Damaged, Record
 from stowplan.cache.files import sha256, sweep_temporaries
 from stowplan.cache.locks import held, is_held
@@ -193,6 +193,7 @@ def _sweep(store: Store) -> Swept:
     """Remove files that no record names, and leftovers; waits for writers, who are between file and record."""
     with held(store.writers, wait_seconds=5, leave=True) as alone:
         leftovers = sweep_temporaries(store.folder)
+        subjects.keep_few(store.folder)
         for path in (store.folder / "locks").glob("*"):
             if not is_held(path):
                 with held(path, wait_seconds=0):  # removes the file at the end, and only if nobody else has it

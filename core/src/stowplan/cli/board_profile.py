@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.cli.boards import on_board, report_document, used_lines
 from stowplan.cli.output import columns, painted, print_json, safe
+from stowplan.cli.plans import plan_of
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
-from stowplan.planfile.reader import PlanView, is_plan, read_plan
 from stowplan.plugins.kinds import BoardOptions, OperatorCount
 
 BAR = 24
@@ -22,7 +21,7 @@ def run(arguments: argparse.Namespace, options: BoardOptions) -> int:
     for name in ("trace", "profiler"):
         if getattr(arguments, name, None) is not None:
             raise UsageError(f"--{name} does not go with --board: instructions are counted, nothing is timed")
-    plan = _plan(arguments)
+    plan = plan_of(Model.read(arguments.model))
     inputs = [sample(port, seed) for seed, port in enumerate(plan.inputs)]
     with working(f"running {plan.name} on {options.board}"), closing(on_board(plan.data, options)) as compiled:
         _, report = compiled.measure(inputs, each=True)
@@ -34,14 +33,6 @@ def run(arguments: argparse.Namespace, options: BoardOptions) -> int:
     rows = report.operators if arguments.each else sorted(report.operators, key=lambda o: -o.instructions)
     print("\n".join([f"{painted(safe(plan.name), 'bold')}   {lines[0]}", *lines[1:], "", *_table(rows, heading)]))
     return 0
-
-
-def _plan(arguments: argparse.Namespace) -> PlanView:
-    """Return the plan in a file, or that of a model without any budget."""
-    file = Model.read(arguments.model)
-    if is_plan(file.data):
-        return read_plan(file.data, arguments.model.name)
-    return read_plan(compile_model(CompileRequest(model_path=arguments.model, prove=False)).data)
 
 
 def _table(operators: tuple[OperatorCount, ...] | list[OperatorCount], heading: str) -> list[str]:

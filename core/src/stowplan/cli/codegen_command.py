@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--kernels", metavar="SET", default="auto",
-        help="portable, dsp, helium or x86; auto (default) has them all and leaves the choice to the C compiler",
+        help="portable, dsp, helium, neon or x86; auto (default) has them all and leaves the choice to the C compiler",
     )  # fmt: skip
     parser.add_argument("--no-selftest", dest="selftest", action="store_false", help="leave out NAME_selftest()")
     parser.add_argument(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from hashlib import sha256
+
+from stowplan.sha import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -39,6 +39,25 @@ FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENO
 """What `print` raises when the disk behind it is full; files that we write ourselves have errors of their own."""
 
 
+def run() -> None:
+    """Run the command of this process and leave it, without taking every module apart first: 5 ms of a cold compile.
+
+    What asked to be told of the end is told. A thread still at work is waited for, the long way.
+    """
+    code = main()
+    threads = sys.modules.get("threading")
+    if threads is None or threads.active_count() == 1:
+        import atexit
+
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+        except OSError:  # what was told of the end wrote more, and nobody reads it
+            code = code or 1
+        os._exit(code)
+    sys.exit(code)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused, 2 usage, 3 an internal fault."""
     gc.set_threshold(GARBAGE_THRESHOLD)

@@ -1,4 +1,4 @@
-"""Opens the plan files that commands are given."""
+"""Opens the plan files that commands are given, or plans the models that are as good."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ def open_plan(path: Path) -> PlanView:
     if not is_plan(file.data) and _is_model(file):
         raise UsageError(f"{path.name} is a model, not a plan: compile it first: stowplan compile {path} -m SIZE")
     return read_plan(file.data, path.name)
+
+
+def plan_of(file: Model) -> PlanView:
+    """Return the plan in a file, or one of a model with as much memory as it likes: nobody keeps it, nothing is proven.
+
+    Raises `StowplanError`.
+    """
+    if is_plan(file.data):
+        return read_plan(file.data, file.name)
+    from stowplan.build.pipeline import CompileRequest, compile_model
+
+    return read_plan(compile_model(CompileRequest(model_path=file.path, prove=False)).data)
 
 
 def _is_model(file: Model) -> bool:

@@ -12,12 +12,13 @@ from statistics import median
 from stowplan.cli.boards import add_board, board_options
 from stowplan.cli.loading import add_loading, count_of, estimate_line, estimate_of, load_options, model_backend
 from stowplan.cli.output import check_output, columns, painted, plain, print_json, safe, write_file
+from stowplan.cli.plans import plan_of
 from stowplan.cli.samples import sample
 from stowplan.cli.working import working
 from stowplan.errors import UsageError
 from stowplan.flow.model import Model
 from stowplan.nouns import replace
-from stowplan.planfile.reader import is_plan, read_plan
+from stowplan.planfile.reader import is_plan
 from stowplan.plugins.host import host
 from stowplan.plugins.kinds import Compiled, LoadOptions, Profile, ProfileEvent, ProfileTotal
 from stowplan.units import format_size
@@ -88,8 +89,8 @@ def _way(arguments: argparse.Namespace, model: Model) -> tuple[Callable[[], Comp
     plan = is_plan(model.data)
     if arguments.on is None and arguments.backend in (None, "c"):
         _check_unused(arguments)
-        data = read_plan(model.data, model.name).data if plan else None
-        return lambda: host().backends()["c"].compile(_planned(model) if data is None else data), "host"
+        ready = plan_of(model) if plan else None  # a damaged file is refused before anything is said
+        return lambda: host().backends()["c"].compile((ready or plan_of(model)).data), "host"
     if plan:
         raise UsageError(
             f"{model.name} is a plan, which runs with the C kernels: leave out --on and -b, or give its model"
@@ -110,13 +111,6 @@ def _check_unused(arguments: argparse.Namespace) -> None:
     for option, is_given in given:
         if is_given:
             raise UsageError(f"{option}: means nothing to the C kernels; add --on cpu to profile another runtime")
-
-
-def _planned(model: Model) -> bytes:
-    """Return a plan of a model with as much memory as it likes; nobody keeps it, so it is not proven."""
-    from stowplan.build.pipeline import CompileRequest, compile_model
-
-    return compile_model(CompileRequest(model_path=model.path, prove=False)).data
 
 
 def _used(loaded: Compiled) -> str:

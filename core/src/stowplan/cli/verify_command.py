@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stowplan.cli.arrays import labelled, read_samples, values
 from stowplan.cli.assigning import assign, require_all
@@ -15,6 +15,7 @@ from stowplan.cli.options import add_json, input_shapes
 from stowplan.cli.output import columns, print_json, safe
 from stowplan.cli.working import working
 from stowplan.errors import PlanError, RuntimeFailure, UnsupportedError, UsageError
+from stowplan.nouns import NamedTuple
 from stowplan.plugins.kinds import Port
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from hashlib import sha256
 
 from stowplan.cache.directory import cache_location
 from stowplan.cache.surroundings import surroundings
+from stowplan.sha import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -285,6 +285,31 @@ KINDS: Mapping[str, Kind] = {
             "h = sigmoid(g_o) * tanh(c)",
             attributes=("clip",),
         ),
+        Kind(
+            name="detection_postprocess",
+            inputs="x[1,N,4 or more] s[1,N,C or C+1] a[N,4] (centre y, centre x, height, width of each anchor)",
+            output="y[6*D + 1 + workspace] float32, D = max_detections * classes_per_detection: D boxes "
+            "(top, left, bottom, right), D classes, D scores, how many; then what the kernel works in, worth nothing",
+            formula="box i has its centre at x / y_scale * a_h + a_y (x_scale, a_w, a_x likewise) and the height "
+            "exp(x / h_scale) * a_h. Not `per_class`: the boxes in the order of their best scores, those below "
+            "`score_threshold` and those that overlap a better one by more than `overlap_threshold` (intersection over "
+            "union) left out, `max_detections` of them, each with its classes_per_detection best classes. `per_class`: "
+            "so for each class by itself, at most detections_per_class of them, and of all the max_detections best. "
+            "Of equal scores the lower index comes first; class 0 is the second of C+1; unused entries are 0",
+            attributes=(
+                "classes",
+                "max_detections",
+                "classes_per_detection",
+                "detections_per_class",
+                "per_class",
+                "score_threshold",
+                "overlap_threshold",
+                "y_scale",
+                "x_scale",
+                "h_scale",
+                "w_scale",
+            ),
+        ),
         Kind(name="bitcast", inputs="x", output="y", formula="the same bytes as another type"),
         Kind(
             name="batch_matmul",

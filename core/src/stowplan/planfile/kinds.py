@@ -7,7 +7,8 @@ The C header gets an enum of kinds and, for each kind, an enum of its parameters
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from stowplan.nouns import NamedTuple
 
 
 class Param(NamedTuple):
@@ -66,6 +67,10 @@ _INTEGER_FILTER = (
 `wide`: sums and biases have 64 bits, else 32."""
 _TABLES = ("in_h", "in_w", "channels", "out_h", "out_w", "rows:const", "columns:const")
 """`rows` and `columns` hold, for each row and column of the output, two of the input and the weight of the second."""
+_MATRICES = (
+    "batch0", "batch1", "batch2", "m", "n", "k", "a_step0", "a_step1", "a_step2", "b_step0", "b_step1", "b_step2",
+    "a_row", "a_column", "b_row", "b_column",
+)  # fmt: skip
 _REDUCED = ("in_h", "in_w", "in_c", "out_h", "out_w", "out_c")
 """Sizes of one image before and after; an axis that is averaged away has 1 after."""
 
@@ -155,8 +160,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("transpose_conv_2d_int", 45, "each input element spread by the kernel, int8 or int16",
               *_WINDOW, *_INTEGER_FILTER),
         _kind("batch_matmul_f32", 46, "products of matrices, float32; a step of 0 repeats a matrix along a batch axis",
-              "batch0", "batch1", "batch2", "m", "n", "k", "a_step0", "a_step1", "a_step2", "b_step0", "b_step1",
-              "b_step2", "a_row", "a_column", "b_row", "b_column"),
+              *_MATRICES),
         _kind("log_softmax_f32", 47, "logarithm of softmax of each run of `depth` elements, float32", "depth"),
         _kind("l2_normalization_f32", 48, "each run of `depth` elements divided by its length, float32", "depth"),
         _kind("select", 49, "elements of the second operand where the first is not 0, of the third elsewhere",
@@ -195,6 +199,31 @@ NODE_KINDS: Mapping[str, NodeKind] = {
               "batches", "steps", "features", "outputs", "clip:f32", "x_weights:const", "h_weights:const",
               "bias:const"),
         _kind("join", 60, "`outer` times a chunk of each input, whatever the rows of any", "outer"),
+        _kind("detections", 76,
+              "boxes around anchors, the best that do not overlap: 4 * found floats of boxes, `found` classes, `found` "
+              "scores, their count (found = max_detections * classes_per_detection); then for each box its score and "
+              "its place in the order, and, where `per_class`, the boxes of one class",
+              "boxes", "box_size", "box_classes", "classes", "max_detections", "classes_per_detection",
+              "detections_per_class", "per_class", "box_dtype", "box_scale:f32", "box_zero_point", "score_dtype",
+              "score_scale:f32", "score_zero_point", "score_threshold:f32", "overlap_threshold:f32",
+              "y_scale:f32", "x_scale:f32", "h_scale:f32", "w_scale:f32",
+              "anchor_dtype", "anchor_scale:f32", "anchor_zero_point", "anchors:const"),
+        _kind("pair_int", 77,
+              "squared difference (0) of two operands with broadcast after a left shift, or x where it is not below "
+              "its zero point and x times the other elsewhere (1); int8 or int16",
+              *_BROADCAST, "function", "dtype", "left_shift", "a_zero_point", "a_multiplier", "a_shift", "b_zero_point",
+              "b_multiplier", "b_shift", "output_zero_point", "output_multiplier", "output_shift", *_RANGE_S8),
+        _kind("leaky_int", 78, "each element by one factor above the zero point and by another below; int8 or int16",
+              "dtype", "input_zero_point", "output_zero_point", "above_multiplier", "above_shift", "below_multiplier",
+              "below_shift", *_RANGE_S8),
+        _kind("gate_s16", 79, "sigmoid or tanh of int16 in Q0.15; `sigmoid` holds 256 uint16",
+              "tanh", "multiplier", "shift", "sigmoid:const"),
+        _kind("batch_matmul_int", 80, "products of matrices, int8 in sums of 32 bits or int16 in sums of 64",
+              *_MATRICES, "dtype", "a_zero_point", "b_zero_point", "output_zero_point", "multiplier", "shift",
+              *_RANGE_S8),
+        _kind("l2_normalization_s8", 81, "each run of `depth` elements divided by its length, int8 to scale 1/128",
+              "depth", "input_zero_point"),
+        _kind("rsqrt_s16", 82, "1 / square root of int16, scaled after 20 bits were added", "multiplier", "shift"),
         _kind("arithmetic_int", 70, "a function of two operands with broadcast, any integer type; results wrap",
               *_BROADCAST, "function", "dtype"),
         _kind("conv_2d_groups_f32", 71, "convolution in groups, float32; weights [O,KH,KW,I/groups]",

@@ -15,9 +15,14 @@ _CONDITION = re.compile(r"\s*#\s*(?P<word>ifdef|ifndef|if|elif|else|endif)\b(?P<
 _NAMES_ONLY = re.compile(r"\s*!?STOW_(?:WITH_\w+|COUNTERS)(?:\s*(?:\|\||&&)\s*!?STOW_(?:WITH_\w+|COUNTERS))*\s*")
 
 
-KERNELS = ("auto", "portable", "dsp", "helium", "x86")
+KERNELS = ("auto", "portable", "dsp", "helium", "neon", "x86")
 """Kernel sets by name; `auto` has all of them in the source, and the compiler takes what its target has."""
-_SETS = {"dsp": "STOW_WITH_SET_DSP", "helium": "STOW_WITH_SET_HELIUM", "x86": "STOW_WITH_SET_SSE2"}
+_SETS = {
+    "dsp": "STOW_WITH_SET_DSP",
+    "helium": "STOW_WITH_SET_HELIUM",
+    "neon": "STOW_WITH_SET_NEON",
+    "x86": "STOW_WITH_SET_SSE2",
+}
 
 
 def amalgamate(

@@ -6,6 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 
 from stowplan.errors import InternalFault, PlanError, RuntimeFailure
@@ -58,6 +59,12 @@ class AlignedBytes:
             raise InternalFault(f"running the plan wrote in front of the {self.label}; please report this plan")
         if after != GUARD:
             raise InternalFault(f"running the plan wrote past the end of the {self.label}; please report this plan")
+
+
+class _Address(ctypes.c_void_p):
+    """An address that is passed as it is, and what must not go away while it is."""
+
+    kept: object
 
 
 class HostCompiled:
@@ -136,12 +143,9 @@ class HostCompiled:
         Nothing is filled, copied or checked around it, and a run may leave its inputs overwritten.
         """
         self.hasten(runs=WORTH_IT)
-        invoke, context = self._runtime.library.stow_invoke, self._context
-
-        def run(_keeps_the_arenas: HostCompiled = self) -> int:
-            return int(invoke(context))
-
-        return run
+        context = _Address(ctypes.addressof(self._context))
+        context.kept = self
+        return partial(self._runtime.library.stow_invoke, context)
 
     @property
     def clock_ns(self) -> int:

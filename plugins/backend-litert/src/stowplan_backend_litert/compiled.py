@@ -10,6 +10,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +25,7 @@ from stowplan_backend_litert.library import library
 from stowplan_backend_litert.modelfile import Source, read
 from stowplan_backend_litert.options import CompileOptions
 from stowplan_backend_litert.ownership import Claim, Owner
-from stowplan_backend_litert.quick import WORTH_IT, Quick
+from stowplan_backend_litert.quick import WORTH_IT, quick_method
 from stowplan_backend_litert.quiet import captured
 
 if TYPE_CHECKING:
@@ -102,12 +103,14 @@ class CompiledModel:
         `timeout` is in seconds and takes effect between operators. Raises `InputError`, `InUseError`, `NotOwnerError`,
         `RunFailedError`, `CancelledError` and `TimedOutError`.
         """
-        if self._quick is not None and outputs is None and timeout is None:
-            results = self._quick(inputs)
-            if type(results) is list:
-                return results
-            if results is not None:
-                self._fail(results)
+        if self._quick is not None and outputs is None and timeout is None:  # bound before the compiled one was there
+            return CompiledModel.run(self, inputs)
+        return self._run(inputs, outputs, timeout=timeout)
+
+    def _run(
+        self, inputs: Inputs, outputs: Sequence[Any] | None = None, *, timeout: float | None = None
+    ) -> list[bytes]:
+        """Run piece by piece; a compiled method takes the place of `run` when some model is run often."""
         claim = self._claim
         claim.enter()
         try:
@@ -286,14 +289,15 @@ class CompiledModel:
     def _forget_quick(self) -> None:
         """Go the long way again: what the compiled function stands on is about to be another."""
         self._runs = 0
-        self._quick: Quick | None = None
-        self._quick_keeps: Any = None
+        self._quick: object | None = None
 
     def _hasten(self) -> None:
         """Count a run that went the long way; after some of them there is a short one, where nothing is recorded."""
         self._runs += 1
         if self._runs == WORTH_IT and self._recorder is None:
-            self._quick, self._quick_keeps = self._engine.quick(self._claim) or (None, None)
+            self._quick = self._engine.quick(self._claim)
+            if self._quick is not None:
+                _compile_run()
 
     def _refresh(self) -> None:
         self._forget_quick()
@@ -372,6 +376,12 @@ class CompiledModel:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("this compiled model was closed")
+
+
+@cache
+def _compile_run() -> None:
+    """Put the compiled method in the place of `run`."""
+    CompiledModel.run = quick_method(CompiledModel)  # type: ignore[method-assign]
 
 
 def _options(given: Mapping[str, Any]) -> CompileOptions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from stowplan.nouns import dataclass
 from stowplan_backend_litert import layouts
@@ -17,7 +16,7 @@ from stowplan_backend_litert.modelfile import ModelFile, Signature
 from stowplan_backend_litert.options import CompileOptions, native_options
 from stowplan_backend_litert.ownership import Claim
 from stowplan_backend_litert.ports import Slot, handles, make_slots
-from stowplan_backend_litert.quick import Quick, quick_run
+from stowplan_backend_litert.quick import quick_capsule
 from stowplan_backend_litert.quiet import Captured, captured
 
 
@@ -65,9 +64,9 @@ class Engine:
         if status != 0:
             raise self.failed(status)
 
-    def quick(self, claim: Claim) -> tuple[Quick, Any] | None:
-        """Return a run as one compiled function, and what has to live as long; None where there is none."""
-        return quick_run(self, self._takes, self._gives, self._stop, claim)
+    def quick(self, claim: Claim) -> object | None:
+        """Return what the compiled method has to know to run this; None where there is none."""
+        return quick_capsule(self, self._takes, self._gives, self._stop, claim)
 
     def failed(self, status: int) -> LiteRtError:
         """Return the error for a run that ended with this status: `RunFailedError` or `CancelledError`."""

@@ -1,7 +1,9 @@
-"""A CPU model's run as one compiled function, made once a model has been run often enough to be worth it.
+"""A CPU model's run as one compiled call, made once a model has been run often enough to be worth it.
 
-Without a C compiler, on an interpreter without this ABI, or where an accelerator keeps its own buffers there is none:
-runs then go piece by piece through ctypes, four microseconds slower and otherwise the same.
+`CompiledModel.run` itself becomes a compiled method then: a frame of Python's is a twentieth of a small run. Each model
+has a capsule with what the method needs to know of it, or None and the long way. Without a C compiler, on an
+interpreter without this ABI, or where an accelerator keeps its own buffers there is none: runs then go piece by piece
+through ctypes, four microseconds slower and otherwise the same.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 WORTH_IT = 16
 """Runs after which a model gets its function; loading it takes as long as some hundred small runs."""
-Quick = Callable[[Any], Any]
 
 
 class _Slot(ctypes.Structure):
     _fields_ = (
         ("memory", ctypes.c_void_p), ("size_bytes", ctypes.c_int64), ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("rank", ctypes.c_int32), ("code", ctypes.c_int32),
+        ("array_type", ctypes.py_object), ("dtype", ctypes.py_object),
     )  # fmt: skip
 
 
@@ -42,18 +44,17 @@ class _Context(ctypes.Structure):
     )  # fmt: skip
 
 
-def quick_run(
+def quick_capsule(
     engine: Engine, takes: ctypes.Array[ctypes.c_void_p], gives: ctypes.Array[ctypes.c_void_p], stop: Any, claim: Claim
-) -> tuple[Quick, Any] | None:
-    """Return a function from a list of inputs to the outputs' bytes, and what has to live as long; None without one.
+) -> object | None:
+    """Return what the compiled method has to know to run a model, or None where it cannot.
 
-    It enters the claim and leaves it. It returns LiteRT's status for a run that failed, and has not left the claim
-    then; and None, having run nothing, where the claim does not let everybody in at once, or for inputs that are not
-    plainly bytes or arrays of the ports' types and shapes.
+    The method enters the claim and leaves it, except where a run fails. It goes the long way where the claim does not
+    let everybody in at once, and for inputs that are not plainly bytes or arrays of the ports' types and shapes.
     """
-    make = _maker()
+    native = _native()
     slots = [*engine.inputs, *engine.outputs]
-    if make is None or any(slot.view is None or slot.port.dtype not in CODES for slot in slots):
+    if native is None or any(slot.view is None or slot.port.dtype not in CODES for slot in slots):
         return None
     inputs, outputs = _described(engine.inputs), _described(engine.outputs)
     context = _Context(
@@ -64,22 +65,34 @@ def quick_run(
         stop=ctypes.addressof(stop), input_slots=inputs[0], output_slots=outputs[0],
         guarded=ctypes.addressof(claim.guarded), acquire=claim.lock.acquire, at_once=(False,), release=claim.leave,
     )  # fmt: skip
-    return make(ctypes.byref(context)), (context, inputs, outputs, takes, gives, stop, slots, claim)
+    capsule: object = native.quick_capsule(
+        ctypes.addressof(context), (context, inputs, outputs, takes, gives, stop, slots, claim)
+    )
+    return capsule
+
+
+def quick_method(of: type[Any]) -> Callable[..., Any]:
+    """Return the compiled `run` of a class; asked for only where there was a capsule."""
+    method: Callable[..., Any] = _native().quick_method(of)
+    return method
 
 
 def _described(slots: Sequence[Slot]) -> tuple[Any, list[Any]]:
     shapes = [(ctypes.c_int64 * max(len(slot.port.shape), 1))(*slot.port.shape) for slot in slots]
     found = (_Slot * max(len(slots), 1))()
+    numpy = sys.modules.get("numpy")  # who gives arrays has it
     for entry, slot, shape in zip(found, slots, shapes, strict=False):
         entry.memory = ctypes.addressof(ctypes.c_char.from_buffer(slot.view)) if slot.view else None
         entry.size_bytes, entry.rank = slot.port.size_bytes, len(slot.port.shape)
         entry.shape, entry.code = shape, ord(CODES[slot.port.dtype])
+        if numpy is not None:
+            entry.array_type, entry.dtype = numpy.ndarray, numpy.dtype(slot.port.dtype)
     return found, shapes
 
 
 @lru_cache(maxsize=1)
-def _maker() -> Callable[[Any], Quick] | None:
-    """Return what makes such functions, or None where it cannot be built."""
+def _native() -> Any:
+    """Return the compiled part, or None where it cannot be built."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     from pathlib import Path  # with the rest only where a model is run often
@@ -90,8 +103,10 @@ def _maker() -> Callable[[Any], Quick] | None:
     flags = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
     code = NativeLibrary(name="stowplan-litert", folders=(Path(__file__).parent / "native",), flags=flags)
     try:
-        function = ctypes.PyDLL(str(code.path())).quick_function
+        native = ctypes.PyDLL(str(code.path()))
+        native.quick_capsule.argtypes = [ctypes.c_void_p, ctypes.py_object]
+        native.quick_method.argtypes = [ctypes.py_object]
+        native.quick_capsule.restype = native.quick_method.restype = ctypes.py_object
     except (RuntimeFailure, OSError, AttributeError):
         return None
-    function.restype, function.argtypes = ctypes.py_object, [ctypes.c_void_p]
-    return function
+    return native

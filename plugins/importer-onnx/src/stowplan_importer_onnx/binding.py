@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from stowplan.errors import UsageError
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.parse import FileInput, FileModel, shown, spelled
 
 MAX_DIMENSION = 2**31 - 1
 
 
 class Binding(NamedTuple):
-    """Shapes by input name, and a note for each dimension that the file leaves open."""
+    """Shapes by input name, and a note for each dimension that the file leaves open.
+
+    `advice` is for refusals: how to set dimensions behind the first that became 1, where networks seldom take a 1.
+    """
 
     shapes: Mapping[str, tuple[int, ...]]
     notes: tuple[str, ...]
+    advice: str = ""
 
 
 def entries(file: FileModel) -> list[FileInput]:
@@ -47,7 +51,18 @@ def bind(model_name: str, file: FileModel, asked: Mapping[str, tuple[int, ...]])
                 called = f" ({dimension[:40]})" if dimension else ""
                 size = named.get(dimension, 1)
                 notes.append(f"input {shown(value.name)}: free dimension {index}{called} bound to {size}")
-    return Binding(shapes, tuple(notes))
+    assumed = [value for value in declared.values() if _is_guessed(value, shapes[value.name], asked)]
+    return Binding(shapes, tuple(notes), "".join(map(_advice, assumed[:1])))
+
+
+def _is_guessed(value: FileInput, shape: tuple[int, ...], asked: Mapping[str, tuple[int, ...]]) -> bool:
+    free = [isinstance(d, str) and n == 1 for d, n in zip(value.dims, shape, strict=True)]
+    return value.name not in asked and any(free[1:])
+
+
+def _advice(value: FileInput) -> str:
+    wanted = "x".join(str(d)[:40] or "?" for d in value.dims)
+    return f" Free dimensions became 1; give their sizes with --input-shape {value.name[:80]}:{wanted}."
 
 
 def stated_shape(value: FileInput) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Operator, Quantization, Tensor
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.fold import Attributes, fold
 from stowplan_importer_onnx.parse import Array, shown, spelled
 

@@ -30,7 +30,7 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         walk = start(file, binding.shapes)
     except Refusal as refusal:
         raise UnsupportedError(f"{model.name}: {refusal}", (str(refusal),)) from None
-    outputs = refuse(model.name, file, walk)
+    outputs = refuse(model.name, file, walk, binding.advice)
     return _graph(PurePath(model.name).stem, file, walk, outputs, binding)
 
 
@@ -51,8 +51,10 @@ def check_whole(name: str, file: FileModel) -> None:
             raise ModelError(f"{name}: damaged: output {shown(value.name)} is never made. Export the model again")
 
 
-def refuse(model_name: str, file: FileModel, walk: Walk) -> list[Value]:
-    """Return the outputs. Raises `UnsupportedError` with everything that does not convert, if anything does not."""
+def refuse(model_name: str, file: FileModel, walk: Walk, advice: str = "") -> list[Value]:
+    """Return the outputs. Raises `UnsupportedError` with everything that does not convert, and `advice`, if anything
+    does not.
+    """
     outputs, general = exits(file, walk)
     named = [(index, reason) for index, reason in walk.refusals.items() if reason]
     needed = general or any(output is None for output in outputs)
@@ -66,7 +68,7 @@ def refuse(model_name: str, file: FileModel, walk: Walk) -> list[Value]:
     lines = [*general, *(_group(file, found, reason) for (_, reason), found in groups.items())]
     more = [f"and {len(lines) - GROUPS_SHOWN} more"] if len(lines) > GROUPS_SHOWN else []
     supported = f"{len(LOWERINGS)} operators are supported; stowplan inspect shows what converts"
-    raise UnsupportedError(f"{model_name}: {'; '.join(lines[:GROUPS_SHOWN] + more)}. {supported}", reasons)
+    raise UnsupportedError(f"{model_name}: {'; '.join(lines[:GROUPS_SHOWN] + more)}.{advice} {supported}", reasons)
 
 
 def exits(file: FileModel, walk: Walk) -> tuple[list[Value | None], list[str]]:

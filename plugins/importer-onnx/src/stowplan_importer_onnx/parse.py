@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from stowplan.errors import ModelError
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.model import Model
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.external import Folder
 from stowplan_importer_onnx.wire import check_wire
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from stowplan.flow.graph import Quantization
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.parse import Array, FileGraph, FileNode, spelled
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.errors import UsageError
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite.parse import FileModel, FileTensor, shown, spelled
 
 MAX_DIMENSION = 2**31 - 1
 
 
 class Binding(NamedTuple):
-    """Shapes by tensor index, and a note for each dimension that the file leaves open."""
+    """Shapes by tensor index, and a note for each dimension that the file leaves open.
+
+    `advice` is for refusals: how to set dimensions behind the first that became 1, where networks seldom take a 1.
+    """
 
     shapes: Mapping[int, tuple[int, ...]]
     notes: tuple[str, ...]
+    advice: str = ""
 
 
 def bind(model_name: str, file: FileModel, names: Sequence[str], asked: Mapping[str, tuple[int, ...]]) -> Binding:
@@ -33,7 +37,14 @@ def bind(model_name: str, file: FileModel, names: Sequence[str], asked: Mapping[
     for tensor in main.inputs:
         shapes[tensor] = chosen.get(tensor, main.tensors[tensor].bound)
         notes += _notes(names[tensor], main.tensors[tensor], chosen.get(tensor))
-    return Binding(shapes=shapes, notes=tuple(notes))
+    guessed = [t for t in main.inputs if t not in chosen and any(main.tensors[t].free[1:])]
+    advice = "".join(_advice(names[tensor], main.tensors[tensor]) for tensor in guessed[:1])
+    return Binding(shapes=shapes, notes=tuple(notes), advice=advice)
+
+
+def _advice(name: str, tensor: FileTensor) -> str:
+    wanted = spelled(stated_shape(tensor))
+    return f" Free dimensions became 1; give their sizes with --input-shape {name[:80]}:{wanted}."
 
 
 def stated_shape(tensor: FileTensor) -> tuple[int, ...]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import Quantization
-from stowplan.nouns import dataclass, field
+from stowplan.nouns import NamedTuple, dataclass, field
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower import LOWERINGS, MANY_OUTPUTS, unsupported
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown, spelled
@@ -183,7 +182,7 @@ def _convert(walk: Walk, operator: FileOperator) -> tuple[Conversion, ...]:
             raise Refusal(f"input {position} should keep state between runs")
         walk.variables.change(index, value)
 
-    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new, keep)
+    site = Site(operator.kind, inputs, outputs[0], operator.options, outputs, walk.new, keep, operator.custom)
     try:
         found = lowering(site)
         steps = tuple(_with_output(step, outputs[0]) for step in ((found,) if isinstance(found, Conversion) else found))

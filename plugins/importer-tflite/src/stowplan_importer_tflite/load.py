@@ -37,7 +37,7 @@ def load(model: Model, input_shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     binding = bind(model.name, file, names, input_shapes)
     with reading(model.name):
         converted = convert(file.subgraphs, binding.shapes)
-    refuse(model.name, file, converted)
+    refuse(model.name, file, converted, binding.advice)
     return _Assembly(main, names, converted).graph(PurePath(model.name).stem, file, binding)
 
 
@@ -65,8 +65,8 @@ def unique_names(subgraph: FileSubgraph) -> tuple[str, ...]:
     return tuple(names)
 
 
-def refuse(model_name: str, file: FileModel, converted: Converted) -> None:
-    """Raise `UnsupportedError` with everything that does not convert, if anything does not."""
+def refuse(model_name: str, file: FileModel, converted: Converted, advice: str = "") -> None:
+    """Raise `UnsupportedError` with everything that does not convert, and `advice`, if anything does not."""
     general = general_reasons(file)
     named = [(index, reason) for index, reason in converted.refusals.items() if reason]
     if not general and not converted.refusals:
@@ -79,7 +79,7 @@ def refuse(model_name: str, file: FileModel, converted: Converted) -> None:
         groups.setdefault((operators[index].kind, reason), []).append(index)
     lines = [*general, *(_group(file.subgraphs[0], found, reason) for (_, reason), found in groups.items())]
     more = [f"and {len(lines) - GROUPS_SHOWN} more"] if len(lines) > GROUPS_SHOWN else []
-    raise UnsupportedError(f"{model_name}: {'; '.join(lines[:GROUPS_SHOWN] + more)}. {SUPPORTED}", reasons)
+    raise UnsupportedError(f"{model_name}: {'; '.join(lines[:GROUPS_SHOWN] + more)}.{advice} {SUPPORTED}", reasons)
 
 
 def general_reasons(file: FileModel) -> list[str]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from stowplan.errors import ModelError
 from stowplan.flow.model import Model
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.flatbuffer import Buffer, Damaged, Table
 
@@ -56,7 +56,7 @@ class FileTensor(NamedTuple):
 class FileOperator(NamedTuple):
     """`kind` is the builtin's name, or CUSTOM:code. `options` is None where the file has none.
 
-    `options_2` is where operators that came late to the schema have theirs.
+    `options_2` is where operators that came late to the schema have theirs, `custom` where custom operators do.
     """
 
     kind: str
@@ -65,6 +65,7 @@ class FileOperator(NamedTuple):
     options_type: int
     options: Table | None
     options_2: Table | None = None
+    custom: memoryview = memoryview(b"")
 
 
 class FileSubgraph(NamedTuple):
@@ -201,6 +202,7 @@ def _operator(table: Table, index: int, codes: Sequence[str], tensors: int) -> F
         options_type=table.integer(schema.OperatorField.OPTIONS_TYPE, "B"),
         options=table.table(schema.OperatorField.OPTIONS),
         options_2=table.table(schema.OperatorField.OPTIONS_2),
+        custom=table.blob(schema.OperatorField.CUSTOM_OPTIONS),
     )
 
 

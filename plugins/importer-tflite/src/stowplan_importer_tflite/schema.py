@@ -45,7 +45,7 @@ class DimensionField:
 
 
 class OperatorField:
-    CODE, INPUTS, OUTPUTS, OPTIONS_TYPE, OPTIONS = range(5)
+    CODE, INPUTS, OUTPUTS, OPTIONS_TYPE, OPTIONS, CUSTOM_OPTIONS = range(6)
     OPTIONS_2 = 12
 
 

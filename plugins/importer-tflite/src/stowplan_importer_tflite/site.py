@@ -6,10 +6,10 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from stowplan.flow.dtypes import RANGE, SIZE_BYTES
 from stowplan.flow.graph import Attribute, Quantization
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.flatbuffer import Table
 from stowplan_importer_tflite.parse import FileTensor, shown, spelled
@@ -75,7 +75,8 @@ class Site(NamedTuple):
     """`output` has the file's shape, which lowering does not trust; it computes its own.
 
     `outputs` are all of them. `new` makes a tensor that the file does not have, for what lies between two canonical
-    operators, or for a constant in another form. `keep` says what a variable input holds afterwards.
+    operators, or for a constant in another form. `keep` says what a variable input holds afterwards. `custom` are the
+    options of a custom operator, in whatever form its author chose.
     """
 
     kind: str
@@ -85,6 +86,7 @@ class Site(NamedTuple):
     outputs: tuple[Value, ...]
     new: NewTensor
     keep: Callable[[int, Value], None]
+    custom: memoryview
 
     def arity(self, least: int, most: int) -> None:
         """Refuse another number of inputs."""
@@ -231,11 +233,11 @@ def _quantization(tensor: FileTensor) -> Quantization | None:
         )
     if not found.scales:
         return None
-    for scale in found.scales:
-        if not (math.isfinite(scale) and scale > 0):
-            raise Refusal(f"tensor {shown(tensor.name)} has scale {scale}, which is no positive number")
+    if not all(map(math.isfinite, found.scales)) or min(found.scales) <= 0:
+        scale = next(scale for scale in found.scales if not (math.isfinite(scale) and scale > 0))
+        raise Refusal(f"tensor {shown(tensor.name)} has scale {scale}, which is no positive number")
     low, high = RANGE[tensor.dtype]
-    for point in found.zero_points:
+    for point in (min(found.zero_points, default=low), max(found.zero_points, default=low)):
         if not low <= point <= high:
             raise Refusal(
                 f"tensor {shown(tensor.name)}: zero point {point} does not fit {tensor.dtype} ({low}..{high})"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite.flatbuffer import Damaged, Table
 from stowplan_importer_tflite.schema import DimensionField, SparsityField
 

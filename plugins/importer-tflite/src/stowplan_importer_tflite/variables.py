@@ -6,10 +6,10 @@ Each becomes a state of the graph: a tensor that the run reads, one that it make
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Quantization
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import FileOperator, FileSubgraph, FileTensor, shown
 from stowplan_importer_tflite.site import NewTensor, Refusal, Value

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from stowplan.build.tiling import CARRIER, TiledGraph, can_cut_columns, tiled_graph
 from stowplan.build.work import multiplications, operator_multiplications
 from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Tile
-from stowplan.nouns import dataclass, replace
+from stowplan.nouns import NamedTuple, dataclass, replace
 from stowplan_scheduler_stream.estimate import Estimate
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.pieces import Piece, search_piece

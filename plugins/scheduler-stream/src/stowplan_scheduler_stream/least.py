@@ -16,8 +16,7 @@ from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import too_large
-from stowplan_scheduler_stream.repeating import repeating
-from stowplan_scheduler_stream.search import Effort, Found
+from stowplan_scheduler_stream.search import FURTHER, PER_BOX, Effort, Found
 from stowplan_scheduler_stream.sections import least_tiles_bytes
 from stowplan_scheduler_stream.spilling import Regions, spilling
 
@@ -26,12 +25,8 @@ TILES = "orders of tiles, each computed once"
 AGAIN = "orders of tiles with up to {} times the arithmetic"
 WHOLE = Effort(states=3_000_000, steps=40_000_000)
 PART = Effort(states=2_000, steps=2_000_000)
-PER_BOX = 60_000
-"""Work of the packer on one order, for each row that it places."""
 MOST_ROWS = 4000
 """The packer gets no more work for more rows: its time is bounded, then, by what is reached in it."""
-FURTHER = 5
-"""How many times as far everything goes for `optimal`."""
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
 
@@ -107,6 +102,8 @@ def _others(planner: Planner, first: Found, bound: int, floor: int) -> tuple[lis
 
 def _repeated(network: Network, least: _Least, floor: int, further: int, clock: Clock, factor: float) -> _Least:
     """Return what needs less with more arithmetic, or what there was."""
+    from stowplan_scheduler_stream.repeating import repeating
+
     useless = least.regions.height_bytes - floor
     found = repeating(network, Budget(None, floor), factor, useless, PER_BOX * further, clock)
     if found is None or found.height_bytes >= least.regions.height_bytes:

@@ -8,12 +8,10 @@ from stowplan.flow.target import Target
 from stowplan.nouns import replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.clock import Clock
-from stowplan_scheduler_stream.least import FURTHER, PER_BOX, least_memory
 from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.refusals import check_slow, stages_exceed, too_large
-from stowplan_scheduler_stream.repeating import repeating
-from stowplan_scheduler_stream.search import Effort
+from stowplan_scheduler_stream.search import FURTHER, PER_BOX, Effort
 from stowplan_scheduler_stream.spilling import Regions, spilling
 
 WHOLE = Effort(states=400_000, steps=10_000_000)
@@ -28,6 +26,8 @@ def schedule(graph: Graph, target: Target, options: ScheduleOptions, name: str) 
     network = Network(graph, target.fast.alignment_bytes, options.streamed_inputs)
     clock = Clock(options.time_limit_s)
     if options.thorough and (target.fast.size_bytes is None or target.slow is None):
+        from stowplan_scheduler_stream.least import least_memory
+
         return least_memory(network, target, options, name, clock)
     budget = Budget(target.fast.size_bytes, options.weights_reserved_bytes, options.stage_weight_bytes)
     further = FURTHER if options.optimal else 1
@@ -73,6 +73,8 @@ def _repeated(network: Network, budget: Budget, options: ScheduleOptions, furthe
     """Return one region that fits because some arithmetic is done more than once; None where that does not help."""
     if options.recompute <= 1 or options.stage_weight_bytes is not None or budget.capacity_bytes is None:
         return None
+    from stowplan_scheduler_stream.repeating import repeating
+
     room = budget.capacity_bytes - budget.floor_bytes + 1
     found = repeating(network, budget, options.recompute, room, PER_BOX // 4 * further, clock)
     return found if found is not None and budget.holds(found.placed[0]) else None

@@ -14,6 +14,10 @@ from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import SPILL, Work
 
 PATIENCE = 6
+PER_BOX = 60_000
+"""Work of the packer on one order, for each row that it places."""
+FURTHER = 5
+"""How many times as far everything goes for `optimal`."""
 
 _INTS, _LONGS, _BYTES = (ctypes.POINTER(kind) for kind in (ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8))
 

@@ -15,6 +15,10 @@ from stowplan.planfile.layout import DTYPE_CODES
 FUNCTIONS = (*ARITHMETIC, "add", "mul")
 """In the order of the kernels' enumeration."""
 COMPARED = (*COMPARISONS, *LOGICAL)
+PAIRS = ("squared_difference", "prelu")
+"""In the order of the kernel's enumeration."""
+SQUARE_BITS = 7
+"""Bits that a difference gains before it is squared: as many as 32 bits hold."""
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 SUM_BITS = {"int8": 20, "int16": 15}
 """Bits that a difference gains below the point before it is scaled."""
@@ -25,8 +29,10 @@ def arithmetic(site: Site) -> Lowered:
     kind, dtypes = site.operator.kind, {site.input(0).dtype, site.input(1).dtype, site.output.dtype}
     if is_raw(site) and dtypes != {"int32"}:
         return _raw(site)
-    if dtypes == {"int8"} and kind in ("maximum", "minimum"):
+    if kind in ("maximum", "minimum") and dtypes in ({"int8"}, {"int16"}):
         return _extreme(site)
+    if kind in PAIRS and dtypes == {"int8"}:
+        return _pair(site)
     if dtypes == {"int8"} and kind == "sub":
         return _sub_s8(site)
     if dtypes == {"int16"} and kind in ("add", "sub"):
@@ -75,8 +81,28 @@ def _extreme(site: Site) -> Lowered:
     for position in (0, 1):
         site.same_quantization(position)
     params, operands = broadcast(site)
+    if site.output.dtype == "int16":
+        params |= {"function": FUNCTIONS.index(site.operator.kind), "dtype": DTYPE_CODES["int16"]}
+        return Lowered(kind="arithmetic_int", params=params, operands=operands)
     params["largest"] = int(site.operator.kind == "maximum")
     return Lowered(kind="extreme_s8", params=params, operands=operands)
+
+
+def _pair(site: Site) -> Lowered:
+    """Lower `squared_difference` or `prelu` of int8."""
+    params, operands = broadcast(site)
+    a, b = site.quantization(site.input(0)), site.quantization(site.input(1))
+    result = site.quantization(site.output)
+    params |= {"function": PAIRS.index(site.operator.kind), "dtype": DTYPE_CODES[site.output.dtype]}
+    if site.operator.kind == "prelu":
+        params |= {"a_zero_point": a.zero_point, "b_zero_point": b.zero_point, "output_zero_point": result.zero_point}
+        params |= {"left_shift": 0, **named("a", factor(a.scale / result.scale)), **named("output", factor(0.0))}
+        params |= named("b", factor(a.scale * b.scale / result.scale))
+        return Lowered(kind="pair_int", params=params | range_integer(site, result), operands=operands)
+    twice = 2.0 * max(a.scale, b.scale)
+    params |= {"left_shift": SQUARE_BITS, **_common_scale(site, SQUARE_BITS)}
+    params |= named("output", factor(twice * twice / ((1 << 2 * SQUARE_BITS) * result.scale)))
+    return Lowered(kind="pair_int", params=params | range_integer(site, result), operands=operands)
 
 
 def _sub_s8(site: Site) -> Lowered:

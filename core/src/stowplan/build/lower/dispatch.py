@@ -51,12 +51,15 @@ LOWERINGS: Mapping[str, str] = {
     "resize_bilinear": "resize.resize_bilinear",
     "transpose_conv_2d": "integer_filter.transpose_conv_2d",
     "batch_matmul": "matrices.batch_matmul",
+    "detection_postprocess": "detection.detection_postprocess",
     "lstm": "lstm.lstm",
     "bitcast": "shape.bitcast",
     "svdf_state": "recurrent.svdf_state",
     "svdf_output": "recurrent.svdf_output",
 }
 """The function for each, as module and name: those of a model are imported, of fifteen modules a handful."""
+OF_INT16 = frozenset({*UNARY_FLOAT, "relu", "relu6", "relu_n1_to_1", "clip", "logistic"})
+"""Functions that int16 has other kernels for, or none."""
 
 
 def lower(graph: Graph, layout: Layout, index: int) -> Lowered:
@@ -64,6 +67,8 @@ def lower(graph: Graph, layout: Layout, index: int) -> Lowered:
     site = Site(graph, layout, index)
     if site.operator.kind not in LOWERINGS:
         raise site.refusal(f"no kernel for {site.operator.kind}")
+    if site.operator.kind in OF_INT16 and site.input().dtype == "int16":
+        return _function("int16.function")(site)
     return _function(LOWERINGS[site.operator.kind])(site)
 
 

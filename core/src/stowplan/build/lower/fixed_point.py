@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from stowplan.nouns import NamedTuple
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT8_MIN, INT8_MAX = -128, 127

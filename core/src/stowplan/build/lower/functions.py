@@ -119,17 +119,30 @@ REAL: Mapping[str, Callable[[float], float]] = {
 
 def _abs(site: Site) -> Entry:
     source, result = site.quantization(site.input()), site.quantization(site.output)
-    scale = factor(float32(source.scale / result.scale))
+    scale = factor(source.scale / result.scale)
     if source.scale == result.scale:
         scale = Factor(1 << 30, 1)
     return lambda value: saturate(scale(abs(value - source.zero_point)) + result.zero_point)
 
 
+def _elu(site: Site) -> Entry:
+    """In float32 at every step, as TFLite Micro fills its table."""
+    source, result = site.quantization(site.input()), site.quantization(site.output)
+    steps = float32(1.0 / result.scale)
+
+    def entry(value: int) -> int:
+        x = float32(source.scale * (value - source.zero_point))
+        y = x if x >= 0 else float32(float32(math.exp(x)) - 1.0)
+        return saturate(round_away(max(min(float32(y * steps), 1e6), -1e6)) + result.zero_point)
+
+    return entry
+
+
 def _leaky_relu(site: Site) -> Entry:
     source, result = site.quantization(site.input()), site.quantization(site.output)
     alpha = float32(site.operator.number("alpha"))
-    below = factor(float32(float32(source.scale * alpha) / result.scale))
-    above = factor(float32(source.scale / result.scale))
+    below = factor(source.scale * alpha / result.scale)  # in doubles, as TFLite Micro; LiteRT rounds on the way
+    above = factor(source.scale / result.scale)
     return lambda value: saturate(
         (above if value >= source.zero_point else below)(value - source.zero_point) + result.zero_point
     )
@@ -181,6 +194,7 @@ def _high_product_16(a: int, b: int) -> int:
 
 _TABLES: Mapping[str, Callable[[Site], Entry]] = {
     "abs": _abs,
+    "elu": _elu,
     "leaky_relu": _leaky_relu,
     "hard_swish": _hard_swish,
 }

@@ -83,11 +83,12 @@ def _integers(site: Site) -> dict[str, ParamValue]:
 def sigmoid_table() -> bytes:
     """Return the sigmoid in steps of 1/24 from 0 on, in Q0.16, as far as it fits 16 bits.
 
-    Each entry is moved up by half of what a chord lies below the curve at most, so that interpolation errs evenly.
+    Each entry is moved up by half of what a chord lies below the curve at most, so that interpolation errs evenly. The
+    last one is where everything beyond it lies.
     """
     entries = []
     for i in range(SIGMOID_ENTRIES):
         value = 1.0 / (1.0 + math.exp(-i / SIGMOID_STEPS))
         bend = value * (1.0 - value) * (2.0 * value - 1.0) / (16.0 * SIGMOID_STEPS**2)
         entries.append(min(math.floor(65536.0 * (value + bend) + 0.5), 65535))
-    return struct.pack(f"<{SIGMOID_ENTRIES}H", *entries)
+    return struct.pack(f"<{SIGMOID_ENTRIES}H", *entries[:-1], 65535)

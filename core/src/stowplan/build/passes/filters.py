@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from stowplan.build.lower.fixed_point import factor, saturate, wrap
 from stowplan.build.lower.ranges import LIMITS, integer_range
 from stowplan.flow.graph import ABSENT, Graph, Operator, Tensor
+from stowplan.nouns import NamedTuple
 
 Constants = Mapping[int, int]
 """The numbers of a tensor's constant channels."""

@@ -72,15 +72,20 @@ static void stow_fast_put_weight(const stow_fast_set *set, uint8_t *to, size_t i
     memcpy(to + index * set->element, set->element == 1 ? (const void *)&value : (const void *)&wide, set->element);
 }
 
-/* The words of one lane for an output; `sum` is that of its weights. */
-static void stow_fast_put_words(const stow_fast_set *set, const stow_filter_s8 *filter, int ease, size_t output,
-                                int32_t sum, int32_t *words, size_t lane)
+/* What the sum of an output begins with; `sum` is that of its weights. */
+static int32_t stow_fast_bias(const stow_fast_set *set, const stow_filter_s8 *filter, size_t output, int32_t sum)
+{
+    const uint32_t excess = (uint32_t)set->bias * (uint32_t)sum;
+    return stow_wrap(stow_first_sum(filter, output) - excess);
+}
+
+/* The words of one lane for an output. */
+static void stow_fast_put_rule(const stow_fast_set *set, const stow_filter_s8 *filter, int ease, size_t output,
+                               int32_t *words, size_t lane)
 {
     const int32_t shift = filter->shift[output * filter->step];
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u, right = shift > 0 ? 0u : (0u - (uint32_t)shift) & 31u;
     const uint32_t mask = (UINT32_C(1) << right) - 1u;
-    const uint32_t excess = (uint32_t)set->bias * (uint32_t)sum;
-    words[STOW_FAST_BIAS * set->lanes + lane] = stow_wrap(stow_first_sum(filter, output) - excess);
     words[STOW_FAST_MULTIPLIER * set->lanes + lane] = filter->multiplier[output * filter->step];
     if (ease != STOW_FAST_HARD) {
         const int64_t rounding = stow_fast_rounding(ease, right, filter->zero_point);
@@ -152,7 +157,7 @@ static void stow_fast_pack_floats(const stow_fast_set *set, stow_fast_room *room
     float *weights = stow_fast_take(room, groups * to->group_bytes);
     float *biases = stow_fast_take(room, groups * lanes * sizeof(float));
     to->weights = (const uint8_t *)weights;
-    to->words = (const int32_t *)(const void *)biases;
+    to->biases = (const int32_t *)(const void *)biases;
     if (weights == NULL) {
         return;
     }
@@ -167,48 +172,76 @@ static void stow_fast_pack_floats(const stow_fast_set *set, stow_fast_room *room
     }
 }
 
-static void stow_fast_begin(stow_fast_filter *to, const stow_filter_s8 *from, size_t outputs)
-{
-    to->outputs = outputs;
-    to->zero_point = from->zero_point;
-    to->minimum = from->minimum;
-    to->maximum = from->maximum;
-}
-
 static size_t stow_fast_ceil(size_t a, size_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* Pack `outputs` times `rows` runs of `depth` weights. */
+/* A filter's memory while it is packed. */
+typedef struct stow_fast_packing {
+    uint8_t *weights;
+    int32_t *biases;
+    int32_t *rules;
+} stow_fast_packing;
+
+/* Take room for `groups` times group_bytes of weights and `vectors` times the lanes of all else, and clear it. Without
+ * memory, nothing is to be packed: weights are NULL. */
+static stow_fast_packing stow_fast_begin(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
+                                         const stow_filter_s8 *from, size_t groups, size_t vectors)
+{
+    const size_t lanes = set->lanes, rule = STOW_FAST_WORDS * lanes, rules = from->step == 0 ? 1 : vectors;
+    const stow_fast_packing packing = {
+        .weights = stow_fast_take(room, groups * to->group_bytes),
+        .biases = stow_fast_take(room, vectors * lanes * sizeof(int32_t)),
+        .rules = stow_fast_take(room, rules * rule * sizeof(int32_t)),
+    };
+    to->weights = packing.weights;
+    to->biases = packing.biases;
+    to->rules = packing.rules;
+    to->rules_step = from->step == 0 ? 0 : rule;
+    to->zero_point = from->zero_point;
+    to->minimum = from->minimum;
+    to->maximum = from->maximum;
+    if (packing.weights != NULL) {
+        memset(packing.weights, 0, groups * to->group_bytes);
+        memset(packing.biases, 0, vectors * lanes * sizeof(int32_t));
+        memset(packing.rules, 0, rules * rule * sizeof(int32_t));
+    }
+    return packing;
+}
+
+/* Fill in lane `lane` of vector `vector`, which is output `output`; `sum` is that of its weights. */
+static void stow_fast_put_lane(const stow_fast_set *set, const stow_fast_packing *packing, const stow_fast_filter *to,
+                               const stow_filter_s8 *from, size_t output, int32_t sum, size_t vector, size_t lane)
+{
+    packing->biases[vector * set->lanes + lane] = stow_fast_bias(set, from, output, sum);
+    stow_fast_put_rule(set, from, to->ease, output, packing->rules + vector * to->rules_step, lane);
+}
+
+/* Pack `outputs` times `rows` runs of `depth` weights, for `vectors` vectors in all. */
 static void stow_fast_pack_matrix(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
-                                  const stow_filter_s8 *filter, size_t outputs, size_t rows, size_t depth)
+                                  const stow_filter_s8 *filter, size_t outputs, size_t rows, size_t depth, size_t vectors)
 {
     const size_t groups = stow_fast_ceil(outputs, set->lanes), lanes = set->lanes, unit = set->unit;
-    stow_fast_begin(to, filter, outputs);
+    to->outputs = outputs;
     to->ease = stow_fast_ease_of(filter, outputs, rows * depth, 1, filter->weights_step);
     to->rows = rows;
     to->units = stow_fast_ceil(depth, unit);
     to->group_bytes = rows * to->units * lanes * unit * set->element;
-    uint8_t *weights = stow_fast_take(room, groups * to->group_bytes);
-    int32_t *words = stow_fast_take(room, groups * STOW_FAST_WORDS * lanes * sizeof(int32_t));
-    to->weights = weights;
-    to->words = words;
-    if (weights == NULL) {
-        return;
-    }
-    memset(weights, 0, groups * to->group_bytes);
-    memset(words, 0, groups * STOW_FAST_WORDS * lanes * sizeof(int32_t));
-    for (size_t output = 0; output < outputs; output++) {
-        const size_t group = output / lanes, lane = output % lanes;
+    to->together = vectors == 1 && groups % set->together == 0 ? set->together : 1;
+    const stow_fast_packing packing = stow_fast_begin(set, room, to, filter, groups, groups);
+    for (size_t output = 0; packing.weights != NULL && output < outputs; output++) {
+        const size_t group = output / lanes, lane = output % lanes, together = to->together;
+        uint8_t *start = packing.weights + group / together * together * to->group_bytes +
+                         group % together * lanes * unit * set->element;
         const int8_t *from = filter->weights + output * filter->weights_step;
         int32_t sum = 0;
         for (size_t i = 0; i < rows * depth; i++) {
-            const size_t at = (i / depth * to->units + i % depth / unit) * lanes * unit + lane * unit + i % depth % unit;
-            stow_fast_put_weight(set, weights + group * to->group_bytes, at, from[i]);
+            const size_t at = (i / depth * to->units + i % depth / unit) * together * lanes + lane;
+            stow_fast_put_weight(set, start, at * unit + i % depth % unit, from[i]);
             sum = stow_wrap_add(sum, from[i]);
         }
-        stow_fast_put_words(set, filter, to->ease, output, sum, words + group * STOW_FAST_WORDS * lanes, lane);
+        stow_fast_put_lane(set, &packing, to, filter, output, sum, group, lane);
     }
 }
 
@@ -227,32 +260,31 @@ static void stow_fast_pack_depthwise(const stow_fast_set *set, stow_fast_room *r
                                      const stow_filter_s8 *filter, size_t channels, size_t taps)
 {
     const size_t lanes = set->lanes, unit = set->unit, wide = lanes * set->vectors;
-    stow_fast_begin(to, filter, channels);
+    to->outputs = channels;
     to->ease = stow_fast_ease_of(filter, channels, taps, filter->weights_step, 1);
     to->chunks = channels / stow_fast_divisor(channels, wide);
     to->units = stow_fast_ceil(taps, unit);
     to->group_bytes = to->units * wide * unit * set->element;
-    uint8_t *weights = stow_fast_take(room, to->chunks * to->group_bytes);
-    int32_t *words = stow_fast_take(room, to->chunks * set->vectors * STOW_FAST_WORDS * lanes * sizeof(int32_t));
-    to->weights = weights;
-    to->words = words;
-    if (weights == NULL) {
-        return;
-    }
-    memset(weights, 0, to->chunks * to->group_bytes);
-    for (size_t at = 0; at < to->chunks * wide; at++) {
+    const stow_fast_packing packing = stow_fast_begin(set, room, to, filter, to->chunks, to->chunks * set->vectors);
+    for (size_t at = 0; packing.weights != NULL && at < to->chunks * wide; at++) {
         const size_t chunk = at / wide, vector = at % wide / lanes, lane = at % lanes;
         const size_t channel = (chunk * wide + stow_fast_channel(set, vector, lane)) % channels;
         int32_t sum = 0;
         for (size_t tap = 0; tap < taps; tap++) {
             const int8_t value = filter->weights[tap * filter->weights_step + channel];
             const size_t place = ((tap / unit * set->vectors + vector) * lanes + lane) * unit + tap % unit;
-            stow_fast_put_weight(set, weights + chunk * to->group_bytes, place, value);
+            stow_fast_put_weight(set, packing.weights + chunk * to->group_bytes, place, value);
             sum = stow_wrap_add(sum, value);
         }
-        stow_fast_put_words(set, filter, to->ease, channel, sum,
-                            words + (chunk * set->vectors + vector) * STOW_FAST_WORDS * lanes, lane);
+        stow_fast_put_lane(set, &packing, to, filter, channel, sum, chunk * set->vectors + vector, lane);
     }
+}
+
+/* How many vectors a fully connected node has. */
+static size_t stow_fast_vectors(const stow_call *call)
+{
+    const stow_rows result = stow_result(call);
+    return (size_t)result.rows * result.row_bytes / (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS];
 }
 
 static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room, stow_fast_filter *to,
@@ -263,7 +295,7 @@ static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room,
     case STOW_KIND_CONV_2D_S8:
         stow_read_filter_s8(&filter, call, STOW_CONV_2D_S8_OUTPUT_ZERO_POINT);
         stow_fast_pack_matrix(set, room, to, &filter, (size_t)w->out_c, (size_t)w->kernel_h,
-                              (size_t)w->kernel_w * (size_t)w->in_c);
+                              (size_t)w->kernel_w * (size_t)w->in_c, SIZE_MAX);
         break;
     case STOW_KIND_DEPTHWISE_CONV_2D_S8:
         stow_read_filter_s8(&filter, call, STOW_DEPTHWISE_CONV_2D_S8_OUTPUT_ZERO_POINT);
@@ -272,7 +304,7 @@ static void stow_fast_prepare_s8(const stow_fast_set *set, stow_fast_room *room,
     default:
         stow_read_filter_s8(&filter, call, STOW_FULLY_CONNECTED_S8_OUTPUT_ZERO_POINT);
         stow_fast_pack_matrix(set, room, to, &filter, (size_t)call->params[STOW_FULLY_CONNECTED_S8_OUTPUTS], 1,
-                              (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES]);
+                              (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES], stow_fast_vectors(call));
     }
 }
 
@@ -330,11 +362,22 @@ static int stow_fast_is_float(uint32_t kind)
            kind == STOW_KIND_FULLY_CONNECTED_F32;
 }
 
+/* Whether a fully connected node's vectors and their outputs are rows. */
+static int stow_fast_is_by_row(const stow_call *call, const stow_fast_node *node)
+{
+    const size_t features = (size_t)call->params[STOW_FULLY_CONNECTED_S8_FEATURES];
+    const stow_rows in = stow_operand(call, 0), result = stow_result(call);
+    return in.row_bytes == features * node->set->given && result.row_bytes == node->filter.outputs * node->set->given;
+}
+
 /* Prepare one node if there is a kernel for it; return the bytes of lines that it needs. */
 static size_t stow_fast_prepare_node(const stow_fast_set *set, stow_fast_room *room, stow_fast_node *to,
                                      const stow_call *call)
 {
     stow_window w = {0};
+    if (call->node->kind == STOW_KIND_ADD_S8 && room->base != NULL) {
+        to->sum = stow_fast_find_sum(call->params);
+    }
     const int is_float = stow_fast_is_float(call->node->kind);
     to->set = is_float ? set->floats : set;
     const size_t lines = stow_fast_lines_of(to->set, call, &w);
@@ -342,6 +385,7 @@ static size_t stow_fast_prepare_node(const stow_fast_set *set, stow_fast_room *r
         return 0; /* weights of a block are packed, and lie in the arena only while they are used */
     }
     (is_float ? stow_fast_prepare_f32 : stow_fast_prepare_s8)(to->set, room, &to->filter, call, &w);
+    to->by_row = w.kernel_h == 0 && stow_fast_is_by_row(call, to);
     return lines;
 }
 
@@ -396,7 +440,7 @@ STOW_API int stow_run_prepared(const stow_call *call, uint32_t node)
     }
     const stow_fast_node *own = &fast->nodes[node];
     if (call->node->kind == STOW_KIND_ADD_S8) {
-        return stow_fast_add(fast, call);
+        return stow_fast_add(fast, call, own);
     }
     if (own->filter.weights == NULL) {
         return 0;

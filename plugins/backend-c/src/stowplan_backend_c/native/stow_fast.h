@@ -25,9 +25,8 @@
 #define STOW_FAST_ALIGNMENT 64u
 #define STOW_FAST_LEAST 16384u /* bytes of lines: many small rows are then multiplied at once, in the nearest cache */
 
-/* For each group or vector of lanes, six words for each lane: what a sum begins with, and how it becomes an output. */
+/* How a sum becomes an output: five words for each lane. */
 enum stow_fast_words {
-    STOW_FAST_BIAS,
     STOW_FAST_MULTIPLIER,
     STOW_FAST_LEFT,  /* shift before the product */
     STOW_FAST_RIGHT, /* shift after it, and what rounding that needs: */
@@ -64,11 +63,14 @@ static inline int32_t stow_fast_right(int ease, uint32_t right)
 
 typedef struct stow_fast_filter {
     const uint8_t *weights;
-    const int32_t *words;
+    const int32_t *biases; /* what sums begin with, for each group or vector of lanes */
+    const int32_t *rules;  /* and how they become outputs, STOW_FAST_WORDS times the lanes: */
+    size_t rules_step;     /* for each group; 0 where all outputs have the same */
     size_t outputs;
     size_t rows;        /* of the kernel */
     size_t units;       /* in one of them; or of taps in a depthwise kernel */
     size_t group_bytes; /* of weights */
+    size_t together;    /* so many groups of a matrix for one vector lie interleaved, a register of each in turn */
     size_t chunks;      /* depthwise: after so many the channels start over */
     int ease;
     int32_t zero_point;
@@ -91,6 +93,19 @@ typedef struct stow_fast_matrix {
     size_t out_step;
 } stow_fast_matrix;
 
+/* An addition in fewer steps: floor((a * x + b * y + begin) / 2^(shift + 15)) + offset, limited. Each coefficient is two
+ * numbers of 16 bits, its upper one times 2^15 and its lower one. */
+typedef struct stow_fast_sum {
+    int found; /* whether this is the same as the addition, for all operands; else the rest is nothing */
+    int32_t upper; /* a's in the lower half, b's in the upper one */
+    int32_t lower;
+    int32_t begin;
+    int32_t shift;
+    int16_t offset;
+    int8_t minimum;
+    int8_t maximum;
+} stow_fast_sum;
+
 typedef struct stow_fast_set {
     const char *name;
     size_t lanes;
@@ -99,6 +114,7 @@ typedef struct stow_fast_set {
     size_t element; /* and in a line */
     int32_t bias;
     size_t vectors; /* of sums, in a chunk of a depthwise row */
+    size_t together; /* groups of a matrix for one vector, if there is a multiple of so many: one stream of weights */
     /* Bring `count` runs of `size` elements, from_step apart, into a line, one after another; writes nothing else. */
     void (*bring)(uint8_t *to, const int8_t *from, size_t size, size_t count, size_t from_step);
     void (*matrix)(const stow_fast_matrix *op);
@@ -106,6 +122,8 @@ typedef struct stow_fast_set {
     void (*depthwise)(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out, size_t size);
     /* As add_s8 of a kernel set. */
     void (*add)(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
+    /* The same by a sum that was found, for as many whole registers as there are; returns how many bytes that is. */
+    size_t (*sum)(const stow_fast_sum *sum, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
     const struct stow_fast_set *floats; /* the same processor's set for float32; of that itself, NULL */
 } stow_fast_set;
 
@@ -113,6 +131,8 @@ typedef struct stow_fast_set {
 typedef struct stow_fast_node {
     const stow_fast_set *set;
     stow_fast_filter filter;
+    stow_fast_sum sum; /* of an addition */
+    int by_row; /* fully connected: each row of the input is a vector, and its outputs are one */
 } stow_fast_node;
 
 typedef struct stow_fast {
@@ -128,20 +148,6 @@ const stow_fast_set *stow_fast_find(const char *name);
 #if STOW_WITH_X86
 extern const stow_fast_set stow_fast_avx2, stow_fast_avx512, stow_fast_avx2_floats, stow_fast_avx512_floats;
 #endif
-
-/* How easy an addition is, as a filter would be; its operands may have a shift of 0. */
-static inline int stow_fast_ease_of_add(const int32_t *params)
-{
-    const int32_t a = params[STOW_ADD_S8_A_SHIFT], b = params[STOW_ADD_S8_B_SHIFT], out = params[STOW_ADD_S8_OUTPUT_SHIFT];
-    const int32_t zero_point = params[STOW_ADD_S8_OUTPUT_ZERO_POINT];
-    const int easy =
-        a <= 0 && a >= -STOW_FAST_EASY_SHIFT && b <= 0 && b >= -STOW_FAST_EASY_SHIFT && out < 0 &&
-           out >= -STOW_FAST_EASY_SHIFT && params[STOW_ADD_S8_A_MULTIPLIER] >= 0 &&
-           params[STOW_ADD_S8_B_MULTIPLIER] >= 0 && params[STOW_ADD_S8_OUTPUT_MULTIPLIER] >= 0 &&
-           stow_is_int8(params[STOW_ADD_S8_A_ZERO_POINT]) && stow_is_int8(params[STOW_ADD_S8_B_ZERO_POINT]) &&
-           stow_is_int8(zero_point) && params[STOW_ADD_S8_ACT_MAX] == INT8_MAX;
-    return !easy ? STOW_FAST_HARD : params[STOW_ADD_S8_ACT_MIN] >= zero_point ? STOW_FAST_EASIEST : STOW_FAST_EASY;
-}
 
 /* Bytes that a line of `elements` takes, with slack. */
 static inline size_t stow_fast_line_bytes(const stow_fast_set *set, size_t elements)
@@ -163,7 +169,10 @@ size_t stow_fast_depthwise_phase(const stow_window *window);
 int stow_fast_conv(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
 int stow_fast_depthwise(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
 int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
-int stow_fast_add(const stow_fast *fast, const stow_call *call);
+int stow_fast_add(const stow_fast *fast, const stow_call *call, const stow_fast_node *node);
+
+/* Look for a sum that is the same as an addition, and prove it on all operands there are. */
+stow_fast_sum stow_fast_find_sum(const int32_t *params);
 
 /* How many vectors of `features` elements are multiplied at once. */
 #define STOW_FAST_BATCH 64u

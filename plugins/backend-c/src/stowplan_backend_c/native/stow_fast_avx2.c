@@ -30,16 +30,6 @@ STOW_256_INLINE __m256i stow_256_high_product(__m256i a, __m256i b)
     return _mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_slli_epi64(odd, 1), 0xAA);
 }
 
-/* The same for numbers below 2^30: twice the product, whose upper half lies in a register of its own. */
-STOW_256_INLINE __m256i stow_256_high_product_easy(__m256i a, __m256i b)
-{
-    const __m256i half = _mm256_set1_epi64x(INT64_C(1) << 31), twice = _mm256_slli_epi32(a, 1);
-    const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(twice, b), half);
-    const __m256i odd =
-        _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(twice, 32), _mm256_srli_epi64(b, 32)), half);
-    return _mm256_blend_epi32(odd, _mm256_srli_epi64(even, 32), 0x55);
-}
-
 STOW_256_INLINE __m256i stow_256_clamp(__m256i value, int32_t zero_point, int32_t minimum, int32_t maximum)
 {
     const __m256i moved = _mm256_add_epi32(value, _mm256_set1_epi32(zero_point));
@@ -146,7 +136,7 @@ STOW_256_INLINE void stow_256_finish(const stow_fast_matrix *op, size_t group, s
     for (size_t g = 0; g < groups; g++) {
         const size_t first = (group + g) * STOW_256_LANES, left = outputs - first;
         const stow_256_rule rule =
-            stow_256_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_256_LANES);
+            stow_256_rule_of(filter, filter->rules + (group + g) * filter->rules_step);
 #pragma GCC unroll 4
         for (size_t p = 0; p < pixels; p++) {
             const __m128i bytes = stow_256_bytes(stow_256_output(rule, sums[g][p], ease));
@@ -166,15 +156,15 @@ STOW_256_INLINE void stow_256_block(const stow_fast_matrix *op, size_t group, si
                                     const size_t pixels)
 {
     const stow_fast_filter *filter = op->filter;
-    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_256_LANES;
+    const int32_t *biases = filter->biases + group * STOW_256_LANES;
     const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 32;
-    const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES, step = op->x_step;
+    const size_t step = op->x_step;
     __m256i sums[4][4];
 #pragma GCC unroll 4
     for (size_t g = 0; g < groups; g++) {
 #pragma GCC unroll 4
         for (size_t p = 0; p < pixels; p++) {
-            sums[g][p] = stow_256_load(words + g * words_step + STOW_FAST_BIAS * STOW_256_LANES);
+            sums[g][p] = stow_256_load(biases + g * STOW_256_LANES);
         }
     }
     for (size_t row = op->first; row < op->last; row++) {
@@ -239,21 +229,22 @@ static void stow_256_matrix(const stow_fast_matrix *op)
 STOW_256 static void stow_256_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
                                         size_t size)
 {
-    const size_t words_step = STOW_FAST_WORDS * STOW_256_LANES;
+    const size_t rules_step = filter->rules_step;
     size_t chunk = 0;
     for (size_t at = 0; at < size; at += 16, chunk = chunk + 1 == filter->chunks ? 0 : chunk + 1) {
         const uint8_t *w = filter->weights + chunk * filter->group_bytes;
-        const int32_t *words = filter->words + chunk * 2 * words_step;
-        __m256i low = stow_256_load(words + STOW_FAST_BIAS * STOW_256_LANES);
-        __m256i high = stow_256_load(words + words_step + STOW_FAST_BIAS * STOW_256_LANES);
+        const int32_t *biases = filter->biases + chunk * 2 * STOW_256_LANES;
+        const int32_t *rules = filter->rules + chunk * 2 * rules_step;
+        __m256i low = stow_256_load(biases);
+        __m256i high = stow_256_load(biases + STOW_256_LANES);
         for (size_t unit = 0; unit < filter->units; unit++, w += 64) {
             const __m256i a = stow_256_load(lines[2 * unit] + 2 * at), b = stow_256_load(lines[2 * unit + 1] + 2 * at);
             low = _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), stow_256_load(w)));
             high = _mm256_add_epi32(high, _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), stow_256_load(w + 32)));
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
-        const __m256i both = _mm256_packs_epi32(stow_256_any_output(filter, words, low),
-                                                stow_256_any_output(filter, words + words_step, high));
+        const __m256i both = _mm256_packs_epi32(stow_256_any_output(filter, rules, low),
+                                                stow_256_any_output(filter, rules + rules_step, high));
         const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
         stow_256_store(out + at, size - at, bytes);
     }
@@ -270,38 +261,8 @@ STOW_256_INLINE __m256i stow_256_scaled(__m256i value, int32_t multiplier, int32
                           _mm256_set1_epi32(stow_wrap(mask >> 1)));
 }
 
-/* d * 2^20 scaled, for d of at most 9 bits, a multiplier that is not negative and a shift to the right by up to 20: the
- * product of 40 bits is put together from parts that fit 32. */
-STOW_256_INLINE __m256i stow_256_operand(__m256i d, int32_t multiplier, int32_t shift)
-{
-    if (multiplier == 1 << 30 && shift == 0) {
-        return _mm256_slli_epi32(d, 19); /* a half: that of the larger scale */
-    }
-    const __m256i high = _mm256_mullo_epi32(d, _mm256_set1_epi32(multiplier >> 11));
-    const __m256i low = _mm256_mullo_epi32(d, _mm256_set1_epi32(multiplier & 2047));
-    const __m256i h = _mm256_add_epi32(high, _mm256_srai_epi32(_mm256_add_epi32(low, _mm256_set1_epi32(1024)), 11));
-    const __m256i half = _mm256_set1_epi32(shift == 0 ? 0 : 1 << (-shift - 1));
-    const __m256i away = _mm256_and_si256(_mm256_srai_epi32(h, 31), _mm256_set1_epi32(shift == 0 ? 0 : -1));
-    return _mm256_srav_epi32(_mm256_add_epi32(_mm256_add_epi32(h, half), away), _mm256_set1_epi32(-shift));
-}
-
-/* The sum of two operands less their zero points, as outputs before they are saturated. */
-STOW_256_INLINE __m256i stow_256_easy_sum(const int32_t *params, __m256i x, __m256i y)
-{
-    const int32_t right = -params[STOW_ADD_S8_OUTPUT_SHIFT];
-    const __m256i half = _mm256_set1_epi32(
-        stow_wrap((UINT32_C(1) << (right - 1)) + ((uint32_t)params[STOW_ADD_S8_OUTPUT_ZERO_POINT] << right)));
-    const __m256i sum =
-        _mm256_add_epi32(stow_256_operand(x, params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]),
-                         stow_256_operand(y, params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]));
-    const __m256i high = stow_256_high_product_easy(sum, _mm256_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]));
-    const __m256i near = _mm256_add_epi32(_mm256_add_epi32(high, half), _mm256_srai_epi32(high, 31));
-    return _mm256_max_epi32(_mm256_srav_epi32(near, _mm256_set1_epi32(right)),
-                            _mm256_set1_epi32(params[STOW_ADD_S8_ACT_MIN]));
-}
-
-/* The same in every case. */
-STOW_256_INLINE __m256i stow_256_hard_sum(const int32_t *params, __m256i x, __m256i y)
+/* The sum of two operands less their zero points, as outputs. */
+STOW_256_INLINE __m256i stow_256_added(const int32_t *params, __m256i x, __m256i y)
 {
     const __m256i a = stow_256_scaled(_mm256_slli_epi32(x, 20), params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
     const __m256i b = stow_256_scaled(_mm256_slli_epi32(y, 20), params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
@@ -317,28 +278,59 @@ STOW_256_INLINE __m256i stow_256_eight(const int8_t *from, int32_t zero_point)
     return _mm256_sub_epi32(wide, _mm256_set1_epi32(zero_point));
 }
 
-STOW_256_INLINE void stow_256_add_all(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size,
-                                      const int easy)
-{
-    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
-    memcpy(params, given, sizeof params);
-    for (size_t i = 0; i < size; i += 8) {
-        const __m256i x = stow_256_eight(a + i, params[STOW_ADD_S8_A_ZERO_POINT]);
-        const __m256i y = stow_256_eight(b + i, params[STOW_ADD_S8_B_ZERO_POINT]);
-        const __m256i sum = easy ? stow_256_easy_sum(params, x, y) : stow_256_hard_sum(params, x, y);
-        _mm_storel_epi64((__m128i *)(void *)(out + i), stow_256_bytes(sum));
-    }
-}
-
-STOW_256 static void stow_256_add(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
+STOW_256 static void stow_256_add(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
     const size_t whole = size & ~(size_t)7;
-    if (stow_fast_ease_of_add(params) != STOW_FAST_HARD) {
-        stow_256_add_all(params, a, b, out, whole, 1);
-    } else {
-        stow_256_add_all(params, a, b, out, whole, 0);
+    int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
+    memcpy(params, given, sizeof params);
+    for (size_t i = 0; i < whole; i += 8) {
+        const __m256i x = stow_256_eight(a + i, params[STOW_ADD_S8_A_ZERO_POINT]);
+        const __m256i y = stow_256_eight(b + i, params[STOW_ADD_S8_B_ZERO_POINT]);
+        _mm_storel_epi64((__m128i *)(void *)(out + i), stow_256_bytes(stow_256_added(params, x, y)));
     }
     stow_add_portable_s8(params, a + whole, b + whole, out + whole, size - whole);
+}
+
+/* What a sum is made of, in registers. */
+typedef struct stow_256_line {
+    __m256i upper, lower, begin, shift, offset;
+} stow_256_line;
+
+/* Sums of eight pairs, not yet moved by the offset. */
+STOW_256_INLINE __m256i stow_256_pairs(const stow_256_line *line, __m256i pairs)
+{
+    const __m256i low = _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(pairs, line->lower), line->begin), 15);
+    return _mm256_srav_epi32(_mm256_add_epi32(_mm256_madd_epi16(pairs, line->upper), low), line->shift);
+}
+
+/* Sums of 16 elements of each operand, as 16 bits. Within 128 bits, packing puts back in order what interleaving took
+ * out of it. */
+STOW_256_INLINE __m256i stow_256_half(const stow_256_line *line, const int8_t *a, const int8_t *b)
+{
+    const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)a));
+    const __m256i y = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)b));
+    const __m256i low = stow_256_pairs(line, _mm256_unpacklo_epi16(x, y));
+    const __m256i high = stow_256_pairs(line, _mm256_unpackhi_epi16(x, y));
+    return _mm256_adds_epi16(_mm256_packs_epi32(low, high), line->offset);
+}
+
+STOW_256 static size_t stow_256_sum(const stow_fast_sum *sum, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
+{
+    const stow_256_line line = {
+        .upper = _mm256_set1_epi32(sum->upper),
+        .lower = _mm256_set1_epi32(sum->lower),
+        .begin = _mm256_set1_epi32(sum->begin),
+        .shift = _mm256_set1_epi32(sum->shift),
+        .offset = _mm256_set1_epi16(sum->offset),
+    };
+    const __m256i least = _mm256_set1_epi8(sum->minimum), most = _mm256_set1_epi8(sum->maximum);
+    size_t i = 0;
+    for (; i + 32 <= size; i += 32) {
+        const __m256i first = stow_256_half(&line, a + i, b + i), second = stow_256_half(&line, a + i + 16, b + i + 16);
+        const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(first, second), 0xD8);
+        _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_min_epi8(_mm256_max_epi8(bytes, least), most));
+    }
+    return i;
 }
 
 #define STOW_F(name) stow_256_f32_##name
@@ -374,10 +366,12 @@ const stow_fast_set stow_fast_avx2 = {
     .element = 2,
     .bias = 0,
     .vectors = 2,
+    .together = 1,
     .bring = stow_256_bring,
     .matrix = stow_256_matrix,
     .depthwise = stow_256_depthwise,
     .add = stow_256_add,
+    .sum = stow_256_sum,
     .floats = &stow_fast_avx2_floats,
 };
 #endif

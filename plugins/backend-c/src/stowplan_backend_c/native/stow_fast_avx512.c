@@ -208,14 +208,14 @@ STOW_512_INLINE void stow_512_put(int8_t *out, size_t out_step, size_t left, int
 
 /* Sums of some groups of outputs of `pixels` vectors, to where the outputs lie. */
 STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                     const size_t pixels, __m512i sums[8][16], const int ease)
+                                     const size_t pixels, __m512i sums[8][16], const int ease, const size_t rules_step)
 {
     const stow_fast_filter *filter = op->filter;
     const size_t first = group * STOW_512_LANES;
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
         const stow_512_rule rule =
-            stow_512_rule_of(filter, filter->words + (group + g) * STOW_FAST_WORDS * STOW_512_LANES);
+            stow_512_rule_of(filter, filter->rules + (group + g) * rules_step);
 #pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
             sums[g][p] = stow_512_output(rule, sums[g][p], ease);
@@ -227,9 +227,10 @@ STOW_512_INLINE void stow_512_finish(const stow_fast_matrix *op, size_t group, s
 
 /* Add the products of the kernel's rows to the sums of some groups of outputs of `pixels` vectors. */
 STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t *w, size_t pixel, const size_t groups,
-                                       const size_t pixels, __m512i sums[8][16])
+                                       const size_t pixels, __m512i sums[8][16], const size_t together)
 {
-    const size_t step = op->x_step, units = op->filter->units, group_bytes = op->filter->group_bytes;
+    const size_t group_bytes = together == 1 ? op->filter->group_bytes : 64, unit_bytes = 64 * together;
+    const size_t step = op->x_step, units = op->filter->units;
     for (size_t row = op->first; row < op->last; row++) {
         const uint8_t *fours[4]; /* of each four vectors the first */
 #pragma GCC unroll 4
@@ -237,7 +238,7 @@ STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t
             fours[i] = op->lines[row] + (pixel + 4 * i) * step;
             __asm__("" : "+r"(fours[i])); /* gcc would rather keep sixteen distances, in more registers than there are */
         }
-        for (size_t unit = 0; unit < units; unit++, w += 64) {
+        for (size_t unit = 0; unit < units; unit++, w += unit_bytes) {
             __m512i weights[8];
 #pragma GCC unroll 8
             for (size_t g = 0; g < groups; g++) {
@@ -259,28 +260,37 @@ STOW_512_INLINE void stow_512_multiply(const stow_fast_matrix *op, const uint8_t
     }
 }
 
-/* Groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so that
- * all sums are in registers. */
-STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
-                                    const size_t pixels)
+/* Sums of groups [group, group + groups) of outputs of `pixels` vectors; both are constants wherever this is called, so
+ * that all sums are in registers. */
+STOW_512_INLINE void stow_512_sums(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                   const size_t pixels, __m512i sums[8][16])
 {
     const stow_fast_filter *filter = op->filter;
-    const int32_t *words = filter->words + group * STOW_FAST_WORDS * STOW_512_LANES;
-    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * 64;
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
-    __m512i sums[8][16];
+    const int32_t *biases = filter->biases + group * STOW_512_LANES;
+    /* What lies so is for one vector, whose groups come in eights. */
+    const size_t together = groups == 8 ? filter->together : 1;
+    const uint8_t *w = filter->weights + group * filter->group_bytes + op->first * filter->units * together * 64;
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
 #pragma GCC unroll 16
         for (size_t p = 0; p < pixels; p++) {
-            sums[g][p] = stow_512_load(words + g * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+            sums[g][p] = stow_512_load(biases + g * STOW_512_LANES);
         }
     }
-    stow_512_multiply(op, w, pixel, groups, pixels, sums);
-    switch (filter->ease) {
-    case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST); break;
-    case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY); break;
-    default: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD); break;
+    stow_512_multiply(op, w, pixel, groups, pixels, sums, together);
+}
+
+/* The outputs of these groups. */
+STOW_512_INLINE void stow_512_block(const stow_fast_matrix *op, size_t group, size_t pixel, const size_t groups,
+                                    const size_t pixels)
+{
+    const size_t rules_step = op->filter->rules_step;
+    __m512i sums[8][16];
+    stow_512_sums(op, group, pixel, groups, pixels, sums);
+    switch (op->filter->ease) {
+    case STOW_FAST_EASIEST: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASIEST, rules_step); break;
+    case STOW_FAST_EASY: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_EASY, rules_step); break;
+    default: stow_512_finish(op, group, pixel, groups, pixels, sums, STOW_FAST_HARD, rules_step); break;
     }
 }
 
@@ -309,10 +319,36 @@ STOW_512_COLUMN(2, 8)
 STOW_512_COLUMN(4, 4)
 STOW_512_COLUMN(8, 1)
 
+/* One vector, all of whose outputs have one easy rule: as many groups as there are in eights. Weights come straight from
+ * a cache further away, so that what lies between two blocks counts; returns the groups that are done. */
+STOW_512_INLINE size_t stow_512_eights(const stow_fast_matrix *op, size_t groups, const int ease)
+{
+    size_t group = 0;
+    for (; group + 8 <= groups; group += 8) {
+        __m512i sums[8][16];
+        stow_512_sums(op, group, 0, 8, 1, sums);
+        stow_512_finish(op, group, 0, 8, 1, sums, ease, 0);
+    }
+    return group;
+}
+
+STOW_512 static size_t stow_512_easiest_eights(const stow_fast_matrix *op, size_t groups)
+{
+    return stow_512_eights(op, groups, STOW_FAST_EASIEST);
+}
+
+STOW_512 static size_t stow_512_easy_eights(const stow_fast_matrix *op, size_t groups)
+{
+    return stow_512_eights(op, groups, STOW_FAST_EASY);
+}
+
 static void stow_512_matrix(const stow_fast_matrix *op)
 {
     const size_t groups = (op->filter->outputs + STOW_512_LANES - 1) / STOW_512_LANES;
     size_t group = 0;
+    if (op->pixels == 1 && op->filter->rules_step == 0 && op->filter->ease != STOW_FAST_HARD) {
+        group = (op->filter->ease == STOW_FAST_EASIEST ? stow_512_easiest_eights : stow_512_easy_eights)(op, groups);
+    }
     for (; op->pixels == 1 && group + 8 <= groups; group += 8) {
         stow_512_column_8(op, group);
     }
@@ -343,22 +379,23 @@ STOW_512_INLINE void stow_512_taps(__m512i *sums, const uint8_t *const *lines, s
 STOW_512 static void stow_512_depthwise(const stow_fast_filter *filter, const uint8_t *const *lines, int8_t *out,
                                         size_t size)
 {
-    const size_t words_step = STOW_FAST_WORDS * STOW_512_LANES;
+    const size_t rules_step = filter->rules_step;
     size_t chunk = 0;
     for (size_t at = 0; at < size; at += 64, chunk = chunk + 1 == filter->chunks ? 0 : chunk + 1) {
         const uint8_t *w = filter->weights + chunk * filter->group_bytes;
-        const int32_t *words = filter->words + chunk * 4 * words_step;
+        const int32_t *biases = filter->biases + chunk * 4 * STOW_512_LANES;
+        const int32_t *rules = filter->rules + chunk * 4 * rules_step;
         __m512i sums[4];
 #pragma GCC unroll 4
         for (size_t v = 0; v < 4; v++) {
-            sums[v] = stow_512_load(words + v * words_step + STOW_FAST_BIAS * STOW_512_LANES);
+            sums[v] = stow_512_load(biases + v * STOW_512_LANES);
         }
         for (size_t unit = 0; unit < filter->units; unit++, w += 256) {
             stow_512_taps(sums, lines + 4 * unit, at, w);
         }
 #pragma GCC unroll 4
         for (size_t v = 0; v < 4; v++) {
-            sums[v] = stow_512_any_output(filter, words + v * words_step, sums[v]);
+            sums[v] = stow_512_any_output(filter, rules + v * rules_step, sums[v]);
         }
         /* Within 128 bits, packing puts back in order what interleaving took out of it. */
         const __m512i bytes = stow_512_mixed(sums, filter->minimum);
@@ -381,79 +418,8 @@ STOW_512_INLINE __m512i stow_512_scaled(__m512i value, int32_t multiplier, int32
                           _mm512_set1_epi32(stow_wrap(mask >> 1)));
 }
 
-/* How an operand is scaled: d * 2^20 times a multiplier that is not negative, shifted right by up to 20, for d of at
- * most 9 bits. The product of 40 bits is put together from that of the multiplier's upper bits, and that of its lowest 11
- * and all that rounds: the instruction for it multiplies d's lower half by one number and its sign by another. */
-typedef struct stow_512_scale {
-    __m512i zero_point, upper, lower, rounding, right;
-} stow_512_scale;
-
-STOW_512_INLINE stow_512_scale stow_512_scale_of(int32_t zero_point, int32_t multiplier, int32_t shift)
-{
-    const int32_t away = shift == 0 ? 0 : 1 << 27, half = shift == 0 ? 0 : 1 << (-shift - 1);
-    const stow_512_scale scale = {
-        .zero_point = _mm512_set1_epi32(zero_point),
-        .upper = _mm512_set1_epi32(multiplier >> 11),
-        .lower = _mm512_set1_epi32((multiplier & 2047) | away),
-        .rounding = _mm512_set1_epi32(1024 + half * 2048),
-        .right = _mm512_set1_epi32(-shift),
-    };
-    return scale;
-}
-
-/* An operand whose multiplier is a half, that of the larger scale, is d * 2^19. */
-STOW_512_INLINE __m512i stow_512_operand(stow_512_scale scale, const int8_t *from, const int is_half)
-{
-    const __m512i x = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
-    const __m512i d = _mm512_sub_epi32(x, scale.zero_point);
-    if (is_half) {
-        return _mm512_slli_epi32(d, 19);
-    }
-    const __m512i low = _mm512_srai_epi32(_mm512_dpwssd_epi32(scale.rounding, d, scale.lower), 11);
-    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_mullo_epi32(d, scale.upper), low), scale.right);
-}
-
-STOW_512_INLINE stow_512_rule stow_512_rule_of_add(const int32_t *params, const int ease)
-{
-    const uint32_t right = 0u - (uint32_t)params[STOW_ADD_S8_OUTPUT_SHIFT];
-    const __m512i rounding =
-        _mm512_set1_epi64(stow_fast_rounding(ease, right, params[STOW_ADD_S8_OUTPUT_ZERO_POINT]));
-    const stow_512_rule rule = {
-        .multiplier = _mm512_set1_epi32(params[STOW_ADD_S8_OUTPUT_MULTIPLIER]),
-        .right = _mm512_set1_epi32(stow_fast_right(ease, right)),
-        .mask = rounding,
-        .half = rounding,
-    };
-    return rule;
-}
-
-/* Sums of as many whole registers as there are; returns how many bytes that is. `half` is the operand whose multiplier
- * is a half, 1 or 2; 0 where neither's is. */
-STOW_512_INLINE size_t stow_512_easy_sums(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out,
-                                          size_t size, const int ease, const int half)
-{
-    const int32_t minimum = params[STOW_ADD_S8_ACT_MIN];
-    const stow_512_rule rule = stow_512_rule_of_add(params, ease);
-    const stow_512_scale by_a = stow_512_scale_of(params[STOW_ADD_S8_A_ZERO_POINT], params[STOW_ADD_S8_A_MULTIPLIER],
-                                                  params[STOW_ADD_S8_A_SHIFT]);
-    const stow_512_scale by_b = stow_512_scale_of(params[STOW_ADD_S8_B_ZERO_POINT], params[STOW_ADD_S8_B_MULTIPLIER],
-                                                  params[STOW_ADD_S8_B_SHIFT]);
-    size_t i = 0;
-    for (; i + 64 <= size; i += 64) {
-        __m512i sums[4];
-#pragma GCC unroll 4
-        for (size_t v = 0; v < 4; v++) {
-            const __m512i x = stow_512_operand(by_a, a + i + 16 * v, half == 1);
-            const __m512i y = stow_512_operand(by_b, b + i + 16 * v, half == 2);
-            sums[v] = stow_512_easy(rule, _mm512_add_epi32(x, y), ease);
-        }
-        _mm512_storeu_si512(out + i, stow_512_in_turn(sums, minimum));
-    }
-    return i;
-}
-
-/* The same in every case. */
-STOW_512_INLINE __m512i stow_512_hard_sum(const int32_t *params, __m512i x, __m512i y)
+/* The sum of two operands less their zero points, as outputs. */
+STOW_512_INLINE __m512i stow_512_added(const int32_t *params, __m512i x, __m512i y)
 {
     const __m512i a = stow_512_scaled(_mm512_slli_epi32(x, 20), params[STOW_ADD_S8_A_MULTIPLIER], params[STOW_ADD_S8_A_SHIFT]);
     const __m512i b = stow_512_scaled(_mm512_slli_epi32(y, 20), params[STOW_ADD_S8_B_MULTIPLIER], params[STOW_ADD_S8_B_SHIFT]);
@@ -463,43 +429,66 @@ STOW_512_INLINE __m512i stow_512_hard_sum(const int32_t *params, __m512i x, __m5
                            params[STOW_ADD_S8_ACT_MAX]);
 }
 
-STOW_512_INLINE size_t stow_512_add_easy(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out,
-                                         size_t size, const int ease)
-{
-    if (params[STOW_ADD_S8_A_MULTIPLIER] == 1 << 30 && params[STOW_ADD_S8_A_SHIFT] == 0) {
-        return stow_512_easy_sums(params, a, b, out, size, ease, 1);
-    }
-    if (params[STOW_ADD_S8_B_MULTIPLIER] == 1 << 30 && params[STOW_ADD_S8_B_SHIFT] == 0) {
-        return stow_512_easy_sums(params, a, b, out, size, ease, 2);
-    }
-    return stow_512_easy_sums(params, a, b, out, size, ease, 0);
-}
-
 STOW_512_INLINE __m128i stow_512_add_bytes(const int32_t *params, __m128i a, __m128i b)
 {
     const __m512i x = _mm512_sub_epi32(_mm512_cvtepi8_epi32(a), _mm512_set1_epi32(params[STOW_ADD_S8_A_ZERO_POINT]));
     const __m512i y = _mm512_sub_epi32(_mm512_cvtepi8_epi32(b), _mm512_set1_epi32(params[STOW_ADD_S8_B_ZERO_POINT]));
-    return _mm512_cvtsepi32_epi8(stow_512_hard_sum(params, x, y));
+    return _mm512_cvtsepi32_epi8(stow_512_added(params, x, y));
 }
 
-/* Many easy sums at a time, and what is left, or not easy, by sixteen. */
 STOW_512 static void stow_512_add(const int32_t *given, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
 {
     int32_t params[STOW_ADD_S8_PARAMS]; /* a copy, which no output can change */
     memcpy(params, given, sizeof params);
-    const int ease = stow_fast_ease_of_add(params);
-    size_t i = 0;
-    if (ease == STOW_FAST_EASIEST) {
-        i = stow_512_add_easy(params, a, b, out, size, STOW_FAST_EASIEST);
-    } else if (ease == STOW_FAST_EASY) {
-        i = stow_512_add_easy(params, a, b, out, size, STOW_FAST_EASY);
-    }
-    for (; i < size; i += 16) {
+    for (size_t i = 0; i < size; i += 16) {
         const size_t left = size - i;
         const __mmask16 kept = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1u);
         const __m128i x = _mm_maskz_loadu_epi8(kept, a + i), y = _mm_maskz_loadu_epi8(kept, b + i);
         stow_512_store(out + i, left, stow_512_add_bytes(params, x, y));
     }
+}
+
+/* What a sum is made of, in registers. */
+typedef struct stow_512_line {
+    __m512i upper, lower, begin, shift, offset;
+} stow_512_line;
+
+/* Sums of sixteen pairs, not yet moved by the offset. */
+STOW_512_INLINE __m512i stow_512_pairs(const stow_512_line *line, __m512i pairs)
+{
+    const __m512i low = _mm512_srai_epi32(_mm512_dpwssd_epi32(line->begin, pairs, line->lower), 15);
+    return _mm512_srav_epi32(_mm512_dpwssd_epi32(low, pairs, line->upper), line->shift);
+}
+
+/* Sums of 32 elements of each operand, as 16 bits. Within 128 bits, packing puts back in order what interleaving took
+ * out of it. */
+STOW_512_INLINE __m512i stow_512_half(const stow_512_line *line, const int8_t *a, const int8_t *b)
+{
+    const __m512i x = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)a));
+    const __m512i y = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)b));
+    const __m512i low = stow_512_pairs(line, _mm512_unpacklo_epi16(x, y));
+    const __m512i high = stow_512_pairs(line, _mm512_unpackhi_epi16(x, y));
+    return _mm512_adds_epi16(_mm512_packs_epi32(low, high), line->offset);
+}
+
+STOW_512 static size_t stow_512_sum(const stow_fast_sum *sum, const int8_t *a, const int8_t *b, int8_t *out, size_t size)
+{
+    const stow_512_line line = {
+        .upper = _mm512_set1_epi32(sum->upper),
+        .lower = _mm512_set1_epi32(sum->lower),
+        .begin = _mm512_set1_epi32(sum->begin),
+        .shift = _mm512_set1_epi32(sum->shift),
+        .offset = _mm512_set1_epi16(sum->offset),
+    };
+    const __m512i least = _mm512_set1_epi8(sum->minimum), most = _mm512_set1_epi8(sum->maximum);
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    size_t i = 0;
+    for (; i + 64 <= size; i += 64) {
+        const __m512i first = stow_512_half(&line, a + i, b + i), second = stow_512_half(&line, a + i + 32, b + i + 32);
+        const __m512i bytes = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(first, second));
+        _mm512_storeu_si512(out + i, _mm512_min_epi8(_mm512_max_epi8(bytes, least), most));
+    }
+    return i;
 }
 
 #define STOW_F(name) stow_512_f32_##name
@@ -535,10 +524,12 @@ const stow_fast_set stow_fast_avx512 = {
     .element = 1,
     .bias = 128,
     .vectors = 4,
+    .together = 8,
     .bring = stow_512_bring,
     .matrix = stow_512_matrix,
     .depthwise = stow_512_depthwise,
     .add = stow_512_add,
+    .sum = stow_512_sum,
     .floats = &stow_fast_avx512_floats,
 };
 #endif

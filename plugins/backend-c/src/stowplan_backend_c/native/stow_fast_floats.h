@@ -70,7 +70,7 @@ STOW_F_INLINE void STOW_F(block)(const stow_fast_matrix *op, size_t group, size_
 #pragma GCC unroll 8
     for (size_t g = 0; g < groups; g++) {
         const size_t first = (group + g) * STOW_F_LANES;
-        const STOW_F_VECTOR bias = STOW_F_LOAD(filter->words + first);
+        const STOW_F_VECTOR bias = STOW_F_LOAD(filter->biases + first);
 #pragma GCC unroll 8
         for (size_t p = 0; p < pixels; p++) {
             float *out = (float *)(void *)(op->out + (pixel + p) * op->out_step) + first;
@@ -137,7 +137,7 @@ STOW_F_TARGET static void STOW_F(depthwise)(const stow_fast_filter *filter, cons
             const STOW_F_VECTOR x = STOW_F_LOAD(lines[unit] + at * sizeof(float));
             sum = STOW_F_ADD(sum, STOW_F_MULTIPLY(x, STOW_F_LOAD(w)));
         }
-        const STOW_F_VECTOR bias = STOW_F_LOAD(filter->words + chunk * STOW_F_LANES);
+        const STOW_F_VECTOR bias = STOW_F_LOAD(filter->biases + chunk * STOW_F_LANES);
         STOW_F(store)((float *)(void *)out + at, size - at, STOW_F(output)(sum, bias, least, most));
     }
 }

@@ -1,5 +1,4 @@
 /* The host's own kernels around a set's inner loops: which lines of the input are brought, and where outputs go. */
-#include "stow_broadcast.h"
 #include "stow_fast.h"
 
 /* Lines that were brought for earlier rows: slot s holds input row tags[s]. The one behind them is a row of padding. */
@@ -211,8 +210,25 @@ static void stow_fast_vector(const stow_fast_set *set, const stow_rows *in, size
     }
 }
 
+/* One vector, which is a row, to outputs that are one: nothing to find out or divide. */
+static void stow_fast_dense_row(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
+{
+    const stow_fast_set *set = node->set;
+    const stow_rows in = stow_operand(call, 0), result = stow_result(call);
+    const uint8_t *line = fast->scratch;
+    const stow_fast_matrix op = {
+        &node->filter, &line, 0, 1, 0, 1, (int8_t *)stow_row(&result, call->first), 0,
+    };
+    set->bring(fast->scratch, (const int8_t *)stow_row(&in, call->first), in.row_bytes / set->given, 1, 0);
+    set->matrix(&op);
+}
+
 int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fast_node *node)
 {
+    if (node->by_row && call->count == 1) {
+        stow_fast_dense_row(fast, call, node);
+        return 1;
+    }
     const stow_fast_set *set = node->set;
     const size_t outputs = node->filter.outputs;
     const stow_rows in = stow_operand(call, 0), result = stow_result(call);
@@ -235,44 +251,6 @@ int stow_fast_dense(const stow_fast *fast, const stow_call *call, const stow_fas
             op.out = (int8_t *)stow_row(&result, unit) + done * op.out_step;
             set->matrix(&op);
         }
-    }
-    return 1;
-}
-
-/* An operand of an addition, and where it has the elements of a row of the result. */
-typedef struct stow_fast_operand {
-    stow_rows rows;
-    stow_strides by;
-    uint32_t height;
-} stow_fast_operand;
-
-static const uint8_t *stow_fast_operand_row(const stow_fast_operand *operand, uint32_t unit)
-{
-    const uint32_t image = unit / operand->height, row = unit - image * operand->height;
-    return stow_row(&operand->rows, image * operand->by.image + row * operand->by.row);
-}
-
-int stow_fast_add(const stow_fast *fast, const stow_call *call)
-{
-    const uint32_t height = (uint32_t)call->params[STOW_ADD_S8_HEIGHT], last = call->first + call->count;
-    const stow_fast_operand a = {stow_operand(call, 0), stow_read_strides(call->params, 0), height};
-    const stow_fast_operand b = {stow_operand(call, 1), stow_read_strides(call->params, 1), height};
-    const stow_rows result = stow_result(call);
-    const size_t channels = (size_t)call->params[STOW_ADD_S8_CHANNELS], bytes = result.row_bytes;
-    const int together = call->params[STOW_ADD_S8_WIDTH] == 1 || (a.by.column == channels && b.by.column == channels);
-    if (a.by.channel != 1 || b.by.channel != 1 || !together) {
-        return 0;
-    }
-    for (uint32_t unit = call->first; unit < last;) {
-        const uint8_t *x = stow_fast_operand_row(&a, unit), *y = stow_fast_operand_row(&b, unit);
-        uint8_t *out = stow_row(&result, unit);
-        size_t size = bytes; /* of as many rows as follow each other in all three */
-        for (unit++; unit < last && stow_fast_operand_row(&a, unit) == x + size &&
-                     stow_fast_operand_row(&b, unit) == y + size && stow_row(&result, unit) == out + size;
-             unit++) {
-            size += bytes;
-        }
-        fast->set->add(call->params, (const int8_t *)x, (const int8_t *)y, (int8_t *)out, size);
     }
     return 1;
 }

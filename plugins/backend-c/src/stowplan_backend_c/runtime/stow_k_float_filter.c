@@ -1,6 +1,7 @@
 /* Transposed convolution and products of matrices, float32. */
 #include "stow_element.h"
 #include "stow_filter.h"
+#include "stow_matrix.h"
 #include "stow_window.h"
 
 #if STOW_WITH_TRANSPOSE_CONV_2D_F32
@@ -74,32 +75,16 @@ STOW_API int stow_transpose_conv_2d_f32_check(const stow_facts *facts)
 
 #if STOW_WITH_BATCH_MATMUL_F32
 
-/* Where the matrix of one operand for batch `number` begins; `step` is the operand's first step. */
-static size_t stow_matrix_start(const int32_t *p, size_t number, uint32_t step)
-{
-    size_t start = 0;
-    for (uint32_t axis = 3; axis-- > 0;) {
-        const size_t size = (size_t)p[STOW_BATCH_MATMUL_F32_BATCH0 + axis];
-        start += number % size * (size_t)p[step + axis];
-        number /= size;
-    }
-    return start;
-}
-
 STOW_API void stow_batch_matmul_f32_run(const stow_call *call)
 {
     const stow_rows a = stow_operand(call, 0), b = stow_operand(call, 1), result = stow_result(call);
     const int32_t *p = call->params;
-    const size_t m = (size_t)p[STOW_BATCH_MATMUL_F32_M], n = (size_t)p[STOW_BATCH_MATMUL_F32_N];
     const size_t width = result.row_bytes / sizeof(float);
     for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
         float *out = (float *)(void *)stow_row(&result, unit);
         for (size_t i = 0; i < width; i++) {
-            const size_t number = (size_t)unit * width + i, batch = number / n / m;
-            size_t x = stow_matrix_start(p, batch, STOW_BATCH_MATMUL_F32_A_STEP0) +
-                       number / n % m * (size_t)p[STOW_BATCH_MATMUL_F32_A_ROW];
-            size_t y = stow_matrix_start(p, batch, STOW_BATCH_MATMUL_F32_B_STEP0) +
-                       number % n * (size_t)p[STOW_BATCH_MATMUL_F32_B_COLUMN];
+            size_t x, y;
+            stow_matrix_first(p, (size_t)unit * width + i, &x, &y);
             float sum = 0.0f;
             for (int32_t k = 0; k < p[STOW_BATCH_MATMUL_F32_K]; k++) {
                 sum += stow_float_at(&a, x) * stow_float_at(&b, y);
@@ -111,33 +96,9 @@ STOW_API void stow_batch_matmul_f32_run(const stow_call *call)
     }
 }
 
-/* Whether the last element that is read of an operand exists. */
-static int stow_is_matrix(const stow_facts *facts, uint32_t operand, int64_t inner)
-{
-    const int32_t *p = facts->params;
-    const uint32_t step = operand == 0 ? STOW_BATCH_MATMUL_F32_A_STEP0 : STOW_BATCH_MATMUL_F32_B_STEP0;
-    int64_t last = inner;
-    for (uint32_t axis = 0; axis < 3; axis++) {
-        last += (int64_t)(p[STOW_BATCH_MATMUL_F32_BATCH0 + axis] - 1) * p[step + axis];
-    }
-    return last >= 0 && last < stow_elements(stow_operand_form(facts, operand), sizeof(float));
-}
-
 STOW_API int stow_batch_matmul_f32_check(const stow_facts *facts)
 {
-    const int32_t *p = facts->params;
-    if (!stow_is_plain(facts, 2, STOW_BATCH_MATMUL_F32_PARAMS) ||
-        !stow_all_at_least(facts, STOW_BATCH_MATMUL_F32_BATCH0, STOW_BATCH_MATMUL_F32_K + 1, 1) ||
-        !stow_all_at_least(facts, STOW_BATCH_MATMUL_F32_A_STEP0, STOW_BATCH_MATMUL_F32_PARAMS, 0)) {
-        return 0;
-    }
-    const int64_t k = p[STOW_BATCH_MATMUL_F32_K] - 1;
-    const int64_t m = p[STOW_BATCH_MATMUL_F32_M], n = p[STOW_BATCH_MATMUL_F32_N];
-    const int64_t batches = stow_size(stow_size(p[STOW_BATCH_MATMUL_F32_BATCH0], p[STOW_BATCH_MATMUL_F32_BATCH0 + 1]),
-                                      p[STOW_BATCH_MATMUL_F32_BATCH0 + 2]);
-    return stow_size(batches, stow_size(m, n)) == stow_elements(stow_result_form(facts), sizeof(float)) &&
-           stow_is_matrix(facts, 0, (m - 1) * p[STOW_BATCH_MATMUL_F32_A_ROW] + k * p[STOW_BATCH_MATMUL_F32_A_COLUMN]) &&
-           stow_is_matrix(facts, 1, k * p[STOW_BATCH_MATMUL_F32_B_ROW] + (n - 1) * p[STOW_BATCH_MATMUL_F32_B_COLUMN]);
+    return stow_is_matmul(facts, STOW_BATCH_MATMUL_F32_PARAMS, sizeof(float));
 }
 
 #endif

@@ -62,15 +62,6 @@ static uint64_t stow_integer_bias(const stow_integer_filter *filter, size_t outp
     return (uint64_t)stow_load_integer(from, wide ? STOW_DTYPE_INT64 : STOW_DTYPE_INT32);
 }
 
-/* Sums of 64 bits are scaled by the upper 16 bits of the multiplier, and rounded once. */
-static int32_t stow_scale_wide(int64_t sum, int32_t multiplier, int32_t shift)
-{
-    const int32_t reduced = multiplier < 0x7fff0000 ? (multiplier + (1 << 15)) >> 16 : 0x7fff;
-    const uint32_t bits = (uint32_t)(stow_clamp(shift, -31, 14) * -1 + 15);
-    const uint64_t product = (uint64_t)sum * (uint64_t)(int64_t)reduced + (UINT64_C(1) << (bits - 1u));
-    return stow_wrap((uint32_t)(uint64_t)((int64_t)product >> bits));
-}
-
 static void stow_integer_output(const stow_integer_filter *filter, size_t output, uint64_t sum, uint8_t *to)
 {
     const int32_t *p = filter->params;

@@ -2,6 +2,7 @@
  * one before from there, and each output's cell only depends on that output's own, so no other memory is needed. */
 #include "stow_element.h"
 #include "stow_function.h"
+#include "stow_gate.h"
 
 #if STOW_WITH_LSTM_S8 || STOW_WITH_LSTM_F32
 
@@ -75,11 +76,6 @@ static int32_t stow_gate_dot(const stow_rows *rows, size_t first, size_t count, 
     return sum;
 }
 
-static int32_t stow_saturate_s16(int32_t value)
-{
-    return stow_clamp(value, INT16_MIN, INT16_MAX);
-}
-
 static int32_t stow_gate_s8(const stow_lstm *op, const stow_rows *last, size_t last_first, size_t x_first, uint32_t gate,
                             size_t output)
 {
@@ -96,35 +92,6 @@ static int32_t stow_gate_s8(const stow_lstm *op, const stow_rows *last, size_t l
     return stow_saturate_s16(from_x + from_h);
 }
 
-/* Sigmoid in Q0.15 of a gate in steps of 2^-12: 3/4 of its eighths are intervals of the table. */
-static int32_t stow_sigmoid_s16(const uint16_t *table, int32_t value)
-{
-    const int32_t scaled = value * 3;
-    const uint32_t size = (uint32_t)(scaled < 0 ? -scaled : scaled), index = size >> 9;
-    uint32_t result = UINT32_C(0x7fff) << 10;
-    if (index < 255) {
-        const uint32_t low = table[index], high = table[index + 1];
-        result = (low << 9) + (size & 0x1ffu) * (high - low);
-    }
-    result = scaled >= 0 ? result + (1u << 9) : (1u << 25) - result + (1u << 9) - 1u;
-    return stow_clamp((int32_t)(result >> 10), INT16_MIN, INT16_MAX);
-}
-
-/* Tanh in Q0.15 by the same table: tanh(x) = 2 * sigmoid(2 * x) - 1. */
-static int32_t stow_tanh_s16(const uint16_t *table, int32_t value, int32_t multiplier, int32_t shift)
-{
-    const int64_t round = shift > 0 ? INT64_C(1) << ((uint32_t)(shift - 1) & 31u) : 0;
-    const int64_t scaled = ((int64_t)value * multiplier + round) >> ((uint32_t)shift & 31u);
-    const uint64_t size = (uint64_t)(scaled < 0 ? -scaled : scaled), index = size >> 8;
-    int64_t result = INT64_C(0xffff) << 8;
-    if (index < 255) {
-        const int64_t low = table[index], high = table[index + 1];
-        result = (low << 8) + (int64_t)(size & 0xffu) * (high - low);
-    }
-    result = scaled >= 0 ? result - (1 << 23) + (1 << 7) : -result + (1 << 23) + (1 << 7) - 1;
-    return stow_saturate_s16((int32_t)(result >> 8));
-}
-
 static int32_t stow_product_s16(int32_t a, int32_t b, int32_t multiplier, int32_t shift)
 {
     return stow_scale(a * b, multiplier, shift);
@@ -139,7 +106,7 @@ static int8_t stow_lstm_one_s8(const stow_lstm *op, const stow_rows *last, size_
     int32_t gates[STOW_GATES];
     for (uint32_t gate = 0; gate < STOW_GATES; gate++) {
         const int32_t sum = stow_gate_s8(op, last, last_first, x_first, gate, output);
-        gates[gate] = gate == STOW_GATE_CELL ? stow_tanh_s16(table, sum, 3, 0) : stow_sigmoid_s16(table, sum);
+        gates[gate] = gate == STOW_GATE_CELL ? stow_tanh_s16(table, sum * 3) : stow_sigmoid_s16(table, sum * 3);
     }
     const int32_t before = (int32_t)stow_load_integer(cell, STOW_DTYPE_INT16);
     const int32_t kept = stow_saturate_s16(stow_product_s16(
@@ -150,7 +117,8 @@ static int8_t stow_lstm_one_s8(const stow_lstm *op, const stow_rows *last, size_
     int32_t now = stow_saturate_s16(kept + fresh);
     now = clip > 0 ? stow_clamp(now, -clip, clip) : now;
     stow_store_integer(cell, STOW_DTYPE_INT16, now);
-    const int32_t bent = stow_tanh_s16(table, now, p[STOW_LSTM_S8_CELL_MULTIPLIER], p[STOW_LSTM_S8_CELL_SHIFT]);
+    const int32_t bent = stow_tanh_s16(
+        table, stow_gate_steps(now, p[STOW_LSTM_S8_CELL_MULTIPLIER], p[STOW_LSTM_S8_CELL_SHIFT]));
     const int32_t scaled = stow_product_s16(
         bent, gates[STOW_GATE_OUTPUT], p[STOW_LSTM_S8_HIDDEN_MULTIPLIER], p[STOW_LSTM_S8_HIDDEN_SHIFT]);
     return (int8_t)stow_clamp(stow_wrap_add(scaled, p[STOW_LSTM_S8_HIDDEN_ZERO_POINT]), INT8_MIN, INT8_MAX);

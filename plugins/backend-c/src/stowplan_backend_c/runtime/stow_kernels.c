@@ -183,6 +183,27 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_LSTM_S8
     [STOW_KIND_LSTM_S8] = {stow_lstm_s8_run, stow_lstm_s8_check},
 #endif
+#if STOW_WITH_PAIR_INT
+    [STOW_KIND_PAIR_INT] = {stow_pair_int_run, stow_pair_int_check},
+#endif
+#if STOW_WITH_LEAKY_INT
+    [STOW_KIND_LEAKY_INT] = {stow_leaky_int_run, stow_leaky_int_check},
+#endif
+#if STOW_WITH_GATE_S16
+    [STOW_KIND_GATE_S16] = {stow_gate_s16_run, stow_gate_s16_check},
+#endif
+#if STOW_WITH_BATCH_MATMUL_INT
+    [STOW_KIND_BATCH_MATMUL_INT] = {stow_batch_matmul_int_run, stow_batch_matmul_int_check},
+#endif
+#if STOW_WITH_L2_NORMALIZATION_S8
+    [STOW_KIND_L2_NORMALIZATION_S8] = {stow_l2_normalization_s8_run, stow_l2_normalization_s8_check},
+#endif
+#if STOW_WITH_RSQRT_S16
+    [STOW_KIND_RSQRT_S16] = {stow_rsqrt_s16_run, stow_rsqrt_s16_check},
+#endif
+#if STOW_WITH_DETECTIONS
+    [STOW_KIND_DETECTIONS] = {stow_detections_run, stow_detections_check},
+#endif
 #if STOW_WITH_LSTM_F32
     [STOW_KIND_LSTM_F32] = {stow_lstm_f32_run, stow_lstm_f32_check},
 #endif

@@ -318,6 +318,13 @@ enum stow_kinds {
     STOW_KIND_LSTM_S8 = 58,
     STOW_KIND_LSTM_F32 = 59,
     STOW_KIND_JOIN = 60,
+    STOW_KIND_DETECTIONS = 76,
+    STOW_KIND_PAIR_INT = 77,
+    STOW_KIND_LEAKY_INT = 78,
+    STOW_KIND_GATE_S16 = 79,
+    STOW_KIND_BATCH_MATMUL_INT = 80,
+    STOW_KIND_L2_NORMALIZATION_S8 = 81,
+    STOW_KIND_RSQRT_S16 = 82,
     STOW_KIND_ARITHMETIC_INT = 70,
     STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
@@ -1282,6 +1289,131 @@ enum stow_join_params {
     STOW_JOIN_PARAMS
 };
 
+/* boxes around anchors, the best that do not overlap: 4 * found floats of boxes, `found` classes, `found` scores, their count (found = max_detections * classes_per_detection); then for each box its score and its place in the order, and, where `per_class`, the boxes of one class */
+enum stow_detections_params {
+    STOW_DETECTIONS_BOXES,
+    STOW_DETECTIONS_BOX_SIZE,
+    STOW_DETECTIONS_BOX_CLASSES,
+    STOW_DETECTIONS_CLASSES,
+    STOW_DETECTIONS_MAX_DETECTIONS,
+    STOW_DETECTIONS_CLASSES_PER_DETECTION,
+    STOW_DETECTIONS_DETECTIONS_PER_CLASS,
+    STOW_DETECTIONS_PER_CLASS,
+    STOW_DETECTIONS_BOX_DTYPE,
+    STOW_DETECTIONS_BOX_SCALE, /* float32 bits */
+    STOW_DETECTIONS_BOX_ZERO_POINT,
+    STOW_DETECTIONS_SCORE_DTYPE,
+    STOW_DETECTIONS_SCORE_SCALE, /* float32 bits */
+    STOW_DETECTIONS_SCORE_ZERO_POINT,
+    STOW_DETECTIONS_SCORE_THRESHOLD, /* float32 bits */
+    STOW_DETECTIONS_OVERLAP_THRESHOLD, /* float32 bits */
+    STOW_DETECTIONS_Y_SCALE, /* float32 bits */
+    STOW_DETECTIONS_X_SCALE, /* float32 bits */
+    STOW_DETECTIONS_H_SCALE, /* float32 bits */
+    STOW_DETECTIONS_W_SCALE, /* float32 bits */
+    STOW_DETECTIONS_ANCHOR_DTYPE,
+    STOW_DETECTIONS_ANCHOR_SCALE, /* float32 bits */
+    STOW_DETECTIONS_ANCHOR_ZERO_POINT,
+    STOW_DETECTIONS_ANCHORS, /* constant */
+    STOW_DETECTIONS_PARAMS
+};
+
+/* squared difference (0) of two operands with broadcast after a left shift, or x where it is not below its zero point and x times the other elsewhere (1); int8 or int16 */
+enum stow_pair_int_params {
+    STOW_PAIR_INT_HEIGHT,
+    STOW_PAIR_INT_WIDTH,
+    STOW_PAIR_INT_CHANNELS,
+    STOW_PAIR_INT_A_IMAGE,
+    STOW_PAIR_INT_A_ROW,
+    STOW_PAIR_INT_A_COLUMN,
+    STOW_PAIR_INT_A_CHANNEL,
+    STOW_PAIR_INT_B_IMAGE,
+    STOW_PAIR_INT_B_ROW,
+    STOW_PAIR_INT_B_COLUMN,
+    STOW_PAIR_INT_B_CHANNEL,
+    STOW_PAIR_INT_FUNCTION,
+    STOW_PAIR_INT_DTYPE,
+    STOW_PAIR_INT_LEFT_SHIFT,
+    STOW_PAIR_INT_A_ZERO_POINT,
+    STOW_PAIR_INT_A_MULTIPLIER,
+    STOW_PAIR_INT_A_SHIFT,
+    STOW_PAIR_INT_B_ZERO_POINT,
+    STOW_PAIR_INT_B_MULTIPLIER,
+    STOW_PAIR_INT_B_SHIFT,
+    STOW_PAIR_INT_OUTPUT_ZERO_POINT,
+    STOW_PAIR_INT_OUTPUT_MULTIPLIER,
+    STOW_PAIR_INT_OUTPUT_SHIFT,
+    STOW_PAIR_INT_ACT_MIN,
+    STOW_PAIR_INT_ACT_MAX,
+    STOW_PAIR_INT_PARAMS
+};
+
+/* each element by one factor above the zero point and by another below; int8 or int16 */
+enum stow_leaky_int_params {
+    STOW_LEAKY_INT_DTYPE,
+    STOW_LEAKY_INT_INPUT_ZERO_POINT,
+    STOW_LEAKY_INT_OUTPUT_ZERO_POINT,
+    STOW_LEAKY_INT_ABOVE_MULTIPLIER,
+    STOW_LEAKY_INT_ABOVE_SHIFT,
+    STOW_LEAKY_INT_BELOW_MULTIPLIER,
+    STOW_LEAKY_INT_BELOW_SHIFT,
+    STOW_LEAKY_INT_ACT_MIN,
+    STOW_LEAKY_INT_ACT_MAX,
+    STOW_LEAKY_INT_PARAMS
+};
+
+/* sigmoid or tanh of int16 in Q0.15; `sigmoid` holds 256 uint16 */
+enum stow_gate_s16_params {
+    STOW_GATE_S16_TANH,
+    STOW_GATE_S16_MULTIPLIER,
+    STOW_GATE_S16_SHIFT,
+    STOW_GATE_S16_SIGMOID, /* constant */
+    STOW_GATE_S16_PARAMS
+};
+
+/* products of matrices, int8 in sums of 32 bits or int16 in sums of 64 */
+enum stow_batch_matmul_int_params {
+    STOW_BATCH_MATMUL_INT_BATCH0,
+    STOW_BATCH_MATMUL_INT_BATCH1,
+    STOW_BATCH_MATMUL_INT_BATCH2,
+    STOW_BATCH_MATMUL_INT_M,
+    STOW_BATCH_MATMUL_INT_N,
+    STOW_BATCH_MATMUL_INT_K,
+    STOW_BATCH_MATMUL_INT_A_STEP0,
+    STOW_BATCH_MATMUL_INT_A_STEP1,
+    STOW_BATCH_MATMUL_INT_A_STEP2,
+    STOW_BATCH_MATMUL_INT_B_STEP0,
+    STOW_BATCH_MATMUL_INT_B_STEP1,
+    STOW_BATCH_MATMUL_INT_B_STEP2,
+    STOW_BATCH_MATMUL_INT_A_ROW,
+    STOW_BATCH_MATMUL_INT_A_COLUMN,
+    STOW_BATCH_MATMUL_INT_B_ROW,
+    STOW_BATCH_MATMUL_INT_B_COLUMN,
+    STOW_BATCH_MATMUL_INT_DTYPE,
+    STOW_BATCH_MATMUL_INT_A_ZERO_POINT,
+    STOW_BATCH_MATMUL_INT_B_ZERO_POINT,
+    STOW_BATCH_MATMUL_INT_OUTPUT_ZERO_POINT,
+    STOW_BATCH_MATMUL_INT_MULTIPLIER,
+    STOW_BATCH_MATMUL_INT_SHIFT,
+    STOW_BATCH_MATMUL_INT_ACT_MIN,
+    STOW_BATCH_MATMUL_INT_ACT_MAX,
+    STOW_BATCH_MATMUL_INT_PARAMS
+};
+
+/* each run of `depth` elements divided by its length, int8 to scale 1/128 */
+enum stow_l2_normalization_s8_params {
+    STOW_L2_NORMALIZATION_S8_DEPTH,
+    STOW_L2_NORMALIZATION_S8_INPUT_ZERO_POINT,
+    STOW_L2_NORMALIZATION_S8_PARAMS
+};
+
+/* 1 / square root of int16, scaled after 20 bits were added */
+enum stow_rsqrt_s16_params {
+    STOW_RSQRT_S16_MULTIPLIER,
+    STOW_RSQRT_S16_SHIFT,
+    STOW_RSQRT_S16_PARAMS
+};
+
 /* a function of two operands with broadcast, any integer type; results wrap */
 enum stow_arithmetic_int_params {
     STOW_ARITHMETIC_INT_HEIGHT,
@@ -1507,6 +1639,27 @@ enum stow_conv_2d_groups_f32_params {
 #endif
 #ifndef STOW_WITH_JOIN
 #define STOW_WITH_JOIN 1
+#endif
+#ifndef STOW_WITH_DETECTIONS
+#define STOW_WITH_DETECTIONS 1
+#endif
+#ifndef STOW_WITH_PAIR_INT
+#define STOW_WITH_PAIR_INT 1
+#endif
+#ifndef STOW_WITH_LEAKY_INT
+#define STOW_WITH_LEAKY_INT 1
+#endif
+#ifndef STOW_WITH_GATE_S16
+#define STOW_WITH_GATE_S16 1
+#endif
+#ifndef STOW_WITH_BATCH_MATMUL_INT
+#define STOW_WITH_BATCH_MATMUL_INT 1
+#endif
+#ifndef STOW_WITH_L2_NORMALIZATION_S8
+#define STOW_WITH_L2_NORMALIZATION_S8 1
+#endif
+#ifndef STOW_WITH_RSQRT_S16
+#define STOW_WITH_RSQRT_S16 1
 #endif
 #ifndef STOW_WITH_ARITHMETIC_INT
 #define STOW_WITH_ARITHMETIC_INT 1

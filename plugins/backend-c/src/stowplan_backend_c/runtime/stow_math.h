@@ -67,6 +67,15 @@ static inline int32_t stow_scale(int32_t value, int32_t multiplier, int32_t shif
     return stow_rounding_shift_31(stow_high_product(value, multiplier), (0u - (uint32_t)shift) & 31u);
 }
 
+/* Sums of 64 bits are scaled by the upper 16 bits of the multiplier, and rounded once. */
+static inline int32_t stow_scale_wide(int64_t sum, int32_t multiplier, int32_t shift)
+{
+    const int32_t reduced = multiplier < 0x7fff0000 ? (multiplier + (1 << 15)) >> 16 : 0x7fff;
+    const uint32_t bits = (uint32_t)(stow_clamp(shift, -31, 14) * -1 + 15);
+    const uint64_t product = (uint64_t)sum * (uint64_t)(int64_t)reduced + (UINT64_C(1) << (bits - 1u));
+    return stow_wrap((uint32_t)(uint64_t)((int64_t)product >> bits));
+}
+
 static inline float stow_float_of_bits(uint32_t bits)
 {
     float value;

@@ -27,6 +27,13 @@
 #define STOW_WITH_SET_DSP 0
 #endif
 #endif
+#ifndef STOW_WITH_SET_NEON
+#if defined(__ARM_NEON) && defined(__aarch64__)
+#define STOW_WITH_SET_NEON 1
+#else
+#define STOW_WITH_SET_NEON 0
+#endif
+#endif
 #ifndef STOW_WITH_SET_SSE2
 #ifdef __SSE2__
 #define STOW_WITH_SET_SSE2 1
@@ -47,6 +54,8 @@
 #define STOW_MM_OUTPUTS 32u
 #if STOW_WITH_SET_SSE2
 #define STOW_MM_PIXELS 8u
+#elif STOW_WITH_SET_NEON
+#define STOW_MM_PIXELS 4u
 #else
 #define STOW_MM_PIXELS 2u
 #endif
@@ -54,6 +63,8 @@
 #define STOW_MM_PATCH 192u
 #elif STOW_WITH_SET_DSP
 #define STOW_MM_PATCH 128u
+#elif STOW_WITH_SET_NEON
+#define STOW_MM_PATCH 288u
 #else
 #define STOW_MM_PATCH 144u
 #endif
@@ -141,6 +152,11 @@ STOW_API void stow_mm_sse2_s8(const stow_mm_s8 *mm);
 STOW_API void stow_mm_dsp_s8(const stow_mm_s8 *mm);
 STOW_API void stow_depthwise_row_dsp_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
 STOW_API void stow_add_dsp_s8(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
+#endif
+#if STOW_WITH_SET_NEON
+STOW_API void stow_mm_neon_s8(const stow_mm_s8 *mm);
+STOW_API void stow_depthwise_row_neon_s8(const stow_depthwise_s8 *op, const stow_place *place, int8_t *out);
+STOW_API void stow_add_neon_s8(const int32_t *params, const int8_t *a, const int8_t *b, int8_t *out, size_t size);
 #endif
 #if STOW_WITH_SET_HELIUM
 STOW_API void stow_mm_helium_s8(const stow_mm_s8 *mm);

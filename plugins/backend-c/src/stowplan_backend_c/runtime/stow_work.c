@@ -28,6 +28,16 @@ static uint64_t stow_window_work(const stow_plan *plan, const stow_node *node, u
     return stow_multiply_work(area, depth);
 }
 
+/* Each box of each class is put in order, decoded and compared with all that were chosen before, at some ten steps each;
+ * there are eight bytes and more for each box. */
+static uint64_t stow_detections_work(const stow_plan *plan, const stow_node *node)
+{
+    const uint64_t chosen = stow_add_work(stow_work_param(plan, node, STOW_DETECTIONS_MAX_DETECTIONS),
+                                          stow_work_param(plan, node, STOW_DETECTIONS_DETECTIONS_PER_CLASS));
+    const uint64_t each = stow_add_work(100, stow_multiply_work(2, chosen));
+    return stow_multiply_work(stow_work_param(plan, node, STOW_DETECTIONS_BOX_CLASSES), each);
+}
+
 static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
 {
     switch (node->kind) {
@@ -57,6 +67,7 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_POOL_INT: return stow_window_work(plan, node, STOW_POOL_INT_KERNEL_H, 1);
     case STOW_KIND_FULLY_CONNECTED_INT: return stow_work_param(plan, node, STOW_FULLY_CONNECTED_INT_FEATURES);
     case STOW_KIND_BATCH_MATMUL_F32: return stow_work_param(plan, node, STOW_BATCH_MATMUL_F32_K);
+    case STOW_KIND_BATCH_MATMUL_INT: return stow_work_param(plan, node, STOW_BATCH_MATMUL_INT_K);
     case STOW_KIND_ARG_EXTREME: return stow_work_param(plan, node, STOW_ARG_EXTREME_DEPTH);
     case STOW_KIND_SVDF_STATE: return stow_work_param(plan, node, STOW_SVDF_STATE_FEATURES);
     case STOW_KIND_SVDF_OUTPUT: return stow_window_work(plan, node, STOW_SVDF_OUTPUT_MEMORY, 1); /* and rank */
@@ -64,6 +75,7 @@ static uint64_t stow_work_per_byte(const stow_plan *plan, const stow_node *node)
     case STOW_KIND_LSTM_F32:
         return stow_multiply_work(4, stow_add_work(stow_work_param(plan, node, STOW_LSTM_S8_FEATURES),
                                                    stow_work_param(plan, node, STOW_LSTM_S8_OUTPUTS)));
+    case STOW_KIND_DETECTIONS: return stow_detections_work(plan, node);
     case STOW_KIND_REDUCE:
         return stow_multiply_work(stow_window_work(plan, node, STOW_REDUCE_GONE0, 1),
                                   stow_window_work(plan, node, STOW_REDUCE_GONE0 + 2, 1));

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from stowplan.flow.graph import ABSENT, Attribute, Quantization
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.lower.windows import (
     Span,

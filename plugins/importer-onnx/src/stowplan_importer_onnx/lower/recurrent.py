@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from stowplan.flow.graph import Attribute
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.lower.dense import connected
 from stowplan_importer_onnx.lower.elementwise import clipped, unary

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.lower.dense import connected
 from stowplan_importer_onnx.lower.movement import permuted, taken

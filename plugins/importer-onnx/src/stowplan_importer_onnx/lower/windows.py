@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from stowplan.nouns import NamedTuple
 from stowplan_importer_onnx.builder import Builder, Refusal, Value
 from stowplan_importer_onnx.parse import spelled
 from stowplan_importer_onnx.site import Site

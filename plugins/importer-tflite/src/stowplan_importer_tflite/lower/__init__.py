@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stowplan_importer_tflite.lower import control, functions, movement, rearranging, recurrent, sampling, shapes
-from stowplan_importer_tflite.lower.convolution import conv_2d, depthwise_conv_2d, fully_connected, transpose_conv
+from stowplan_importer_tflite.lower import (
+    control,
+    detection,
+    functions,
+    movement,
+    rearranging,
+    recurrent,
+    sampling,
+    shapes,
+)
+from stowplan_importer_tflite.lower.convolution import (
+    conv_2d,
+    depthwise_conv_2d,
+    fully_connected,
+    transpose_conv,
+    transpose_conv_bias,
+)
 from stowplan_importer_tflite.lower.elementwise import (
     add,
     dequantize,
@@ -97,11 +112,11 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "LOGICAL_NOT": functions.logical_not,
     "SUB": functions.binary("sub", ("int8", "int16", *WITH_INT32)),
     "DIV": functions.binary("div", WITH_INT32),
-    "MAXIMUM": functions.binary("maximum", ("int8", *WITH_INT32)),
-    "MINIMUM": functions.binary("minimum", ("int8", *WITH_INT32)),
-    "SQUARED_DIFFERENCE": functions.binary("squared_difference", WITH_INT32),
+    "MAXIMUM": functions.binary("maximum", ("int8", "int16", *WITH_INT32)),
+    "MINIMUM": functions.binary("minimum", ("int8", "int16", *WITH_INT32)),
+    "SQUARED_DIFFERENCE": functions.binary("squared_difference", ("int8", *WITH_INT32)),
     "POW": functions.binary("pow", WITH_INT32),
-    "PRELU": functions.binary("prelu", FLOATS),
+    "PRELU": functions.binary("prelu", ("int8", *FLOATS)),
     "FLOOR_DIV": functions.binary("floor_div", WITH_INT32),
     "FLOOR_MOD": functions.binary("floor_mod", WITH_INT32),
     **functions.COMPARED,
@@ -122,6 +137,8 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     "IF": control.branch,
     "WHILE": control.loop,
+    "CUSTOM:Convolution2DTransposeBias": transpose_conv_bias,
+    detection.KIND: detection.detection_postprocess,
     SHIFT: shift,
 }
-MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK", "IF", "WHILE"})
+MANY_OUTPUTS = frozenset({"SPLIT", "SPLIT_V", "UNPACK", "IF", "WHILE", detection.KIND})

@@ -1,14 +1,18 @@
-"""CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED: operators with weights and a bias."""
+"""CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV and their like: operators with weights and a bias."""
 
 from __future__ import annotations
 
+import struct
+
 from stowplan.build.fold import Folding, Known, fold
 from stowplan.flow.graph import ABSENT, Attribute
-from stowplan_importer_tflite.lower.windows import image, span
+from stowplan_importer_tflite.lower.windows import MAX_EXTENT, image, span
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.schema import ConvField, DepthwiseField, FullyConnectedField, TransposeConvField
 from stowplan_importer_tflite.site import COMPUTED, Conversion, Mismatch, Refusal, Site, Value, check_rescale, scale_of
 
+SPREAD_SAME, SPREAD_VALID = 1, 2
+"""How MediaPipe's transposed convolution numbers paddings."""
 BIAS_TOLERANCE = 0.02
 """How far a bias may be off, in steps of the output for a bias of 1, before its scale counts as wrong; as in LiteRT."""
 
@@ -17,9 +21,8 @@ def conv_2d(site: Site) -> Conversion:
     x, w, y = _operands(site, channel_axis=0)
     n, in_h, in_w, in_c = image(x)
     out_c, kernel_h, kernel_w, depth = _rank_4(w)
-    if not depth or in_c % depth or out_c % (in_c // depth) or (depth != in_c and x.dtype == "float32"):
-        grouped = "; grouped convolution of floats is not supported" if depth and in_c % depth == 0 else ""
-        raise Mismatch(f"weights for {depth} channels, the input has {in_c}{grouped}")
+    if not depth or in_c % depth or out_c % (in_c // depth):
+        raise Mismatch(f"weights for {depth} channels, the input has {in_c}")
     (out_h, out_w), attributes = _window(site, ConvField, (in_h, in_w), (kernel_h, kernel_w))
     return Conversion(
         kind="conv_2d",
@@ -150,6 +153,47 @@ def transpose_conv(site: Site) -> Conversion:
     )  # fmt: skip
 
 
+def transpose_conv_bias(site: Site) -> Conversion:
+    """MediaPipe's Convolution2DTransposeBias: TRANSPOSE_CONV of floats with biases, whose size follows from its input.
+
+    Its options are three integers as C has them: padding, stride along the width, and along the height.
+    """
+    site.arity(3, 3)
+    x, w, y = _operands(site, channel_axis=0)
+    if x.dtype != "float32":
+        raise Refusal(f"{x.dtype} activations; float32 is defined")
+    n, in_h, in_w, in_c = image(x)
+    out_c, kernel_h, kernel_w, depth = _rank_4(w)
+    if depth != in_c:
+        raise Mismatch(f"weights of shape {spelled(w.shape)} for an input of shape {spelled(x.shape)}")
+    if len(site.custom) != 12:
+        raise Refusal(f"options of {len(site.custom)} bytes; 12 are defined")
+    padding, stride_w, stride_h = struct.unpack("<3i", site.custom)
+    if padding not in (SPREAD_SAME, SPREAD_VALID):
+        raise Refusal(f"padding {padding}; SAME ({SPREAD_SAME}) and VALID ({SPREAD_VALID}) are defined")
+    rows, columns = (
+        _spread(size, kernel, stride, padding)
+        for size, kernel, stride in ((in_h, kernel_h, stride_h), (in_w, kernel_w, stride_w))
+    )
+    return Conversion(
+        kind="transpose_conv_2d",
+        inputs=(x.tensor, w.tensor, _bias(site, x, w, y, out_c)),
+        shape=(n, rows[0], columns[0], out_c),
+        attributes={
+            "stride_h": stride_h, "stride_w": stride_w, "pad_top": rows[1], "pad_left": columns[1],
+            "activation": "unbounded",
+        },
+    )  # fmt: skip
+
+
+def _spread(size: int, kernel: int, stride: int, padding: int) -> tuple[int, int]:
+    """Return how long an axis becomes, and what is cut off before it."""
+    if not 1 <= stride <= MAX_EXTENT:
+        raise Refusal(f"stride {stride}; 1 to {MAX_EXTENT} would be supported")
+    cut = max(0, kernel - (size - 1) % stride - 1) if padding == SPREAD_SAME else 0
+    return stride * (size - 1) + kernel - cut, cut // 2
+
+
 def _operands(site: Site, channel_axis: int) -> tuple[Value, Value, Value]:
     """Return input, weights and output, their dtypes and quantization checked."""
     site.arity(2, 3)
@@ -229,8 +273,8 @@ def _check_bias_scale(bias: Value, x: Value, w: Value, y: Value) -> None:
         raise Refusal(f"bias {shown(bias.name)} has a zero point; 0 is defined")
     assert w.quantization is not None
     scales, stated = w.quantization.scales, bias.quantization.scales
-    count = max(len(scales), len(stated))
+    count, of_input, least = max(len(scales), len(stated)), scale_of(x), BIAS_TOLERANCE * scale_of(y)
     for scale, found in zip(scales * (count // len(scales)), stated * (count // len(stated)), strict=False):
-        step = scale_of(x) * scale
-        if abs(step - found) > max(BIAS_TOLERANCE * scale_of(y), 0.01 * step):
+        step = of_input * scale
+        if abs(step - found) > max(least, 0.01 * step):
             raise Refusal(f"bias {shown(bias.name)} has scale {found:.6g}, input and weights make it {step:.6g}")

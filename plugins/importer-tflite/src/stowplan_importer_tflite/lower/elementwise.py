@@ -26,6 +26,8 @@ PROBABILITY = Quantization(scales=(1 / 256,), zero_points=(-128,))
 
 PROBABILITY_16 = Quantization(scales=(1 / 32768,), zero_points=(0,))
 ADD_SHIFT = 20
+MOST_GATE_SCALE = 32767 / (3 * 4096)
+"""Beyond it, the multiplier of sigmoid and tanh of int16 does not fit 15 bits."""
 
 
 def add(site: Site) -> Conversion:
@@ -47,7 +49,7 @@ def mul(site: Site) -> Conversion:
 
 def relu(site: Site) -> Conversion:
     x, y = _unary(site)
-    if x.dtype == "int8":
+    if x.dtype != "float32":
         check_rescale(scale_of(x) / scale_of(y))
     return Conversion(kind="relu", inputs=(x.tensor,), shape=x.shape)
 
@@ -61,6 +63,8 @@ def relu6(site: Site) -> Conversion:
 def logistic(site: Site) -> Conversion:
     x, y = _unary(site)
     _check_probability(y)
+    if x.dtype == "int16":
+        check_gate(x, y)
     return Conversion(kind="logistic", inputs=(x.tensor,), shape=x.shape)
 
 
@@ -109,8 +113,19 @@ def dequantize(site: Site) -> Conversion:
 
 def _unary(site: Site) -> tuple[Value, Value]:
     site.arity(1, 1)
-    x = site.activation(0)
+    x = site.activation(0, COMPUTED)
     return x, site.result(x.dtype)
+
+
+def check_gate(x: Value, y: Value) -> None:
+    """Refuse int16 that the table of sigmoid and tanh does not know."""
+    assert x.quantization is not None
+    if x.quantization.zero_point or y.quantization != PROBABILITY_16:
+        raise Refusal(
+            f"int16 {shown(x.name)} to {shown(y.name)}; zero points 0 and an output scale of 1/32768 are defined"
+        )
+    if scale_of(x) > MOST_GATE_SCALE:
+        raise Refusal(f"input {shown(x.name)} has scale {scale_of(x):.3g}; at most {MOST_GATE_SCALE:.3g} is defined")
 
 
 def _check_probability(y: Value) -> None:

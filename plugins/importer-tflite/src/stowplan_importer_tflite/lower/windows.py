@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from stowplan.nouns import NamedTuple
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.parse import spelled
 from stowplan_importer_tflite.site import Mismatch, Refusal, Value
