@@ -79,6 +79,19 @@ class TestEthosU(BackendConformance):
     plugin = "backend-ethosu"
 
 
+class TestEthosUProfiler(ProfilerConformance):
+    plugin = "backend-ethosu"
+    model = DIGITS
+    accelerators = ("ethos-u55-128",)
+    supports_estimates = True
+
+
+class TestMlir(BackendConformance):
+    plugin = "backend-mlir"
+    supports_plans = False
+    supports_sources = False
+
+
 class TestC(BackendConformance):
     plugin = "backend-c"
     supports_plans = True
@@ -96,6 +109,7 @@ class TestLiteRtProfiler(ProfilerConformance):
 
     plugin = "backend-litert"
     name = "litert"
+    supports_estimates = False
 
     @pytest.fixture(autouse=True)
     def _model(self, tmp_path: Path) -> None:

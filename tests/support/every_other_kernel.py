@@ -165,7 +165,16 @@ def scaled() -> bytes:
     gates = [wide.add(kind, [c], (1, 4, 5), quantized=unit) for kind in ("LOGISTIC", "TANH")]
     most = net.model.tensor("most", (1, 4, 5), "int16", **unit)
     net.model.operator("MAXIMUM", gates, [most], options="MaximumMinimumOptions")
-    return net.model.outputs(square, most).build()
+    length = net.add("L2_NORMALIZATION", [square], (1, 4, 5), quantized=dict(scale=1 / 128, zero_point=0))
+    root = wide.add("RSQRT", [most], (1, 4, 5))
+    return net.model.outputs(length, root).build()
+
+
+def resized() -> bytes:
+    """Images of int16, larger; TFLite Micro has no such kernel."""
+    net = Net("int16", 0.001)
+    image = net.model.input("image", (1, 3, 4, 2), "int16", scale=0.001, zero_point=0)
+    return net.model.outputs(net.add("RESIZE_BILINEAR", [image, net.ints([5, 7])], (1, 5, 7, 2))).build()
 
 
 def detections() -> bytes:
@@ -198,7 +207,9 @@ def raw() -> bytes:
     return network(nodes, shapes, ["y", "z"], constants, dtypes=dtypes).SerializeToString()
 
 
-FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent, "scaled": scaled, "detections": detections}
+FAMILIES = {
+    make.__name__: make for make in (floats, integers, recurrent, scaled, resized, detections)
+}  # fmt: skip
 ONNX_FAMILIES = {"raw": raw}
 
 

@@ -198,6 +198,18 @@ def _resize(s: Sampler, kind: str) -> bytes:
     return _moved(s, kind, (n, h, w, c), [(n, *size, c)], _ints(s, "size", size), **options)
 
 
+def grouped_conv(s: Sampler) -> bytes:
+    """A convolution in groups; one output or several in each."""
+    groups, depth, outputs = s.number(2, 4), s.number(1, 4), s.number(1, 3)
+    stride, size, kernel = s.number(1, 2), (s.number(3, 7), s.number(3, 7)), (s.number(1, 3), s.number(1, 3))
+    source = s.quantization()
+    x = s.input((1, *size, groups * depth), **source)
+    w, b, typical = s.weights((groups * outputs, *kernel, depth), 0, source.get("scale", 1.0))
+    result = (1, -(-size[0] // stride), -(-size[1] // stride), groups * outputs)
+    options = dict(padding="SAME", stride_h=stride, stride_w=stride, fused_activation_function="RELU")
+    return s.finish("CONV_2D", [x, w, b], result, typical, **options)
+
+
 def transpose_conv(s: Sampler) -> bytes:
     padding, kernel = s.choice(("SAME", "VALID")), (s.number(1, 4), s.number(1, 4))
     stride, size = (s.number(1, 3), s.number(1, 3)), (s.number(1, 5), s.number(1, 5))
@@ -320,7 +332,9 @@ def _reduction(kind: str) -> Make:
         axes = [axis for axis in range(len(shape)) if s.number(0, 1)] or [0]
         keep = bool(s.number(0, 1))
         result = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-        x, y = s.input(shape, **one), s.model.tensor("y", result, s.dtype, **one)
+        x, summed = s.input(shape, **one), kind == "SUM" and s.quantized
+        wide = s.quantization(one["scale"] * math.sqrt(math.prod(shape) / math.prod(result))) if summed else one
+        y = s.model.tensor("y", result, s.dtype, **wide)
         s.model.operator(kind, [x, _ints(s, "axes", axes)], [y], options="ReducerOptions", keep_dims=keep)
         return s.model.outputs(y).build()
 
@@ -344,7 +358,26 @@ def log_softmax(s: Sampler) -> bytes:
 
 def l2_normalization(s: Sampler) -> bytes:
     shape = (s.number(1, 4), s.number(1, 40))
-    return s.finish("L2_NORMALIZATION", [s.input(shape)], shape, 1.0, options="L2NormOptions")
+    x, unit = s.input(shape), {"scale": 1 / 128, "zero_point": 0} if s.quantized else {}
+    y = s.model.tensor("y", shape, s.dtype, **unit)
+    s.model.operator("L2_NORMALIZATION", [x], [y], options="L2NormOptions")
+    return s.model.outputs(y).build()
+
+
+def computed_weights(s: Sampler) -> bytes:
+    """A FULLY_CONNECTED whose weights are an input as well."""
+    rows, features, outputs = _shape(s, 3, 7)
+    ones = s.quantization(), s.quantization()
+    x = s.model.input("x", (rows, features), s.dtype, **ones[0])
+    w = s.model.input("w", (outputs, features), s.dtype, **ones[1])
+    typical = 5000 * math.sqrt(features) * math.prod(one.get("scale", 1.0) for one in ones)
+    return s.finish("FULLY_CONNECTED", [x, w, -1], (rows, outputs), typical)
+
+
+def add_n(s: Sampler) -> bytes:
+    shape, count = _shape(s), s.number(2, 5)
+    inputs = [s.model.input(f"x{i}", shape, s.dtype) for i in range(count)]
+    return s.finish("ADD_N", inputs, shape, 1.0)
 
 
 def batch_matmul(s: Sampler) -> bytes:
@@ -354,7 +387,13 @@ def batch_matmul(s: Sampler) -> bytes:
     a = (*batch, k, m) if exchanged[0] else (*batch, m, k)
     b = (*batch, n, k) if exchanged[1] else (*batch, k, n)
     scales = [s.quantization(), s.quantization()]
-    inputs = [s.model.input(name, shape, s.dtype, **one) for name, shape, one in zip("ab", (a, b), scales, strict=True)]
+    inputs = [s.model.input("a", a, s.dtype, **scales[0])]
+    if s.number(0, 1):
+        inputs.append(s.model.input("b", b, s.dtype, **scales[1]))
+    else:  # one matrix for all, or one for each
+        b = b if s.number(0, 1) else b[-2:]
+        values = s.random.integers(-128, 128, b) if s.quantized else s.random.standard_normal(b)
+        inputs.append(s.model.constant("b", values.astype(s.dtype), **scales[1]))
     options = dict(options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
     typical = 5000 * math.sqrt(k) * math.prod(one.get("scale", 1.0) for one in scales)
     return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), typical, **options)
@@ -400,6 +439,9 @@ COMPUTED: Mapping[str, Make] = {
         for make in (
             resize_bilinear,
             transpose_conv,
+            grouped_conv,
+            computed_weights,
+            l2_normalization,
             sub,
             maximum,
             minimum,
@@ -416,6 +458,7 @@ COMPUTED: Mapping[str, Make] = {
     "abs": _unary("ABS"),
     "reduce_max": _reduction("REDUCE_MAX"),
     "reduce_min": _reduction("REDUCE_MIN"),
+    "sum": _reduction("SUM"),
     "less": _comparison("LESS"),
     "greater_equal": _comparison("GREATER_EQUAL"),
     "equal": _comparison("EQUAL"),
@@ -427,13 +470,12 @@ FLOATS: Mapping[str, Make] = {
     **{
         make.__name__: make
         for make in (
-            div, floor_div, floor_mod, log_softmax, l2_normalization,
+            div, floor_div, floor_mod, log_softmax, add_n,
         )
     },
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
     **{kind.lower(): _unary(kind) for kind in ("GELU", "RELU_N1_TO_1", "SIGN")},
     **{kind.lower(): _unary(kind, positive=True) for kind in ("LOG", "SQRT", "RSQRT")},
-    "sum": _reduction("SUM"),
     "reduce_prod": _reduction("REDUCE_PROD"),
 }  # fmt: skip
 """Operators that compute in float32 only."""
@@ -551,7 +593,7 @@ def _int16_function(kind: str, source: dict[str, Any] | None = None) -> Make:
 
 RATIOS = (0.4, 0.8, 1.0, 2.0, 0.16, 1.6)
 """Of an output's scale to the input's: they put many products halfway between two numbers, where rounding shows."""
-POSITIVE = frozenset({"RSQRT", "LOG"})
+POSITIVE = frozenset({"RSQRT"})
 
 
 def of_every_number(kind: str, dtype: str, seed: int) -> tuple[bytes, Any]:
@@ -560,7 +602,8 @@ def of_every_number(kind: str, dtype: str, seed: int) -> tuple[bytes, Any]:
     points = [0, 0] if dtype == "int16" else random.integers(-128, 128, 2).tolist()
     values = np.arange(limits.min, limits.max + 1).astype(dtype)
     if kind in POSITIVE:
-        points[0], values = limits.min, values[1:]
+        points[0] = 0 if dtype == "int16" else limits.min
+        values = values[values >= points[0]]
     scale = float(np.float32(10 ** random.uniform(-3, -1)))
     units = {"int8": {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}, "int16": dict.fromkeys(GATES, (1 / 32768, 0))}
     out_scale, out_point = units[dtype].get(kind, (scale * RATIOS[seed % len(RATIOS)], points[1]))
@@ -585,6 +628,16 @@ def _int16_same(kind: str) -> Make:
     return make
 
 
+def _int16_resize(s: Sampler) -> bytes:
+    one, shape, size = _int16(s), (s.number(1, 2), *_shape(s, 3, 7)), [s.number(1, 12), s.number(1, 12)]
+    x = s.model.input("x", shape, "int16", **one)
+    y = s.model.tensor("y", (shape[0], *size, shape[3]), "int16", **one)
+    flags = ((False, False), (True, False), (False, True))[s.number(0, 2)]
+    s.model.operator("RESIZE_BILINEAR", [x, _ints(s, "size", size)], [y], align_corners=flags[0],
+                     half_pixel_centers=flags[1])  # fmt: skip
+    return s.model.outputs(y).build()
+
+
 def _int16_matmul(s: Sampler) -> bytes:
     batch, (m, k, n) = s.number(1, 3), _shape(s, 3, 6)
     exchanged = bool(s.number(0, 1)), bool(s.number(0, 1))
@@ -606,6 +659,7 @@ INT16: Mapping[str, Make] = {
     },
     **{kind.lower(): _int16_same(kind) for kind in ("MAXIMUM", "MINIMUM", "LESS", "GREATER_EQUAL", "EQUAL")},
     "batch_matmul": _int16_matmul,
+    "resize_bilinear": _int16_resize,
     **{kind.lower(): _int16_filter(kind) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")},
     **{kind.lower(): _int16_pair(kind) for kind in ("ADD", "SUB", "MUL")},
     **{kind.lower(): _int16_pool(kind) for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D")},

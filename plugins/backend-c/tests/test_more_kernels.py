@@ -15,6 +15,7 @@ from more_operator_models import COMPUTED, FLOATS, GATES, INT16, MOVES, int16_mo
 from operator_models import Sampler
 from oracles import random_inputs, run_litert_reference, run_tflm
 from scattered import run_scattered, run_whole
+from tflite_builder import ModelBuilder
 
 MODELS = 12
 """Random models of each operator and dtype."""
@@ -73,13 +74,43 @@ def test_int16_kernels_compute_the_bytes_that_tflite_micro_computes(kind: str) -
 
 @pytest.mark.parametrize(("kind", "dtype"), [
     *((kind, "int8") for kind in ("ABS", "RELU", "HARD_SWISH", "ELU", "LEAKY_RELU", "QUANTIZE", *GATES, "RSQRT")),
-    *((kind, "int16") for kind in ("RELU", "LEAKY_RELU", "QUANTIZE", *GATES)),
+    *((kind, "int16") for kind in ("RELU", "LEAKY_RELU", "QUANTIZE", "ABS", "RSQRT", *GATES)),
 ])  # fmt: skip
 def test_functions_of_every_number_there_is_equal_tflite_micro(kind: str, dtype: str) -> None:
     for seed in range(24):
         model, values = of_every_number(kind, dtype, seed)
         (got,), (want,) = run_whole(model, [values.tobytes()]), run_tflm(model, [values])
         np.testing.assert_array_equal(np.frombuffer(got, dtype), want.ravel(), err_msg=f"{kind} model {seed}")
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_floats_times_narrower_constants_are_the_product_with_their_real_numbers(dtype: str, exchanged: bool) -> None:
+    random, model = np.random.default_rng(2), ModelBuilder()
+    x, w = random.normal(size=(2, 3, 8)).astype(np.float32), (random.normal(size=(8, 5)) * 30).astype(dtype)
+    a, scale = model.input("x", x.shape, "float32"), {"scale": 0.25} if dtype == "int8" else {}
+    b = model.constant("b", w.T if exchanged else w, **scale)
+    y = model.tensor("y", (2, 3, 5), "float32")
+    model.operator("BATCH_MATMUL", [a, b], [y], options="BatchMatMulOptions", adj_y=exchanged)
+    (got,) = run_whole(model.outputs(y).build(), [x.tobytes()])
+    real = x.astype(np.float64) @ (w.astype(np.float64) * scale.get("scale", 1))
+    np.testing.assert_allclose(np.frombuffer(got, np.float32).reshape(2, 3, 5), real, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_int16_times_constant_int8_per_channel_is_the_real_product_within_a_step(exchanged: bool) -> None:
+    """LiteRT converts to this and leaves zeros in its place, so that the product itself decides."""
+    random, model = np.random.default_rng(1), ModelBuilder()
+    x, w = random.integers(-32768, 32768, (6, 12)).astype(np.int16), random.integers(-128, 128, (12, 5)).astype(np.int8)
+    scales = random.uniform(1e-4, 3e-4, 5).astype(np.float32)
+    a = model.input("a", x.shape, "int16", scale=3e-5)
+    b = model.constant("b", w.T if exchanged else w, scale=scales.tolist(), axis=0 if exchanged else 1)
+    y = model.tensor("y", (6, 5), "int16", scale=4e-5)
+    model.operator("BATCH_MATMUL", [a, b], [y], options="BatchMatMulOptions", adj_y=exchanged)
+    (got,) = run_whole(model.outputs(y).build(), [x.tobytes()])
+    real = x.astype(np.float64) @ w * scales.astype(np.float64) * (np.float32(3e-5) / np.float64(np.float32(4e-5)))
+    assert np.abs(np.frombuffer(got, np.int16).reshape(6, 5) - np.clip(real, -32768, 32767)).max() <= 1
+    assert np.abs(real).max() > 1000
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {"detections"}))  # tests/flows/test_detections.py has these

@@ -135,7 +135,9 @@ def test_importing_a_model_loads_neither_numpy_nor_a_schema_package() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("family", ["floats", "integers", "recurrent", "wake word", "branch", "loop"])
+@pytest.mark.parametrize(
+    "family", ["floats", "integers", "recurrent", "scaled", "detections", "wake word", "branch", "loop"]
+)
 def test_mutations_of_wider_models_end_in_kernels_or_one_refusal(family: str) -> None:
     """Through to the nodes that kernels get: what converts also lowers, or says by name what does not."""
     if family == "wake word":

@@ -99,6 +99,26 @@ def two_outputs(model: ModelBuilder) -> int:
     return outputs[0]
 
 
+def computed(dtypes: tuple[str, str] = ("int8", "int8"), bias: Any = None, **options: Any) -> Build:
+    """A FULLY_CONNECTED whose weights are an input as well."""
+
+    def build(model: ModelBuilder) -> int:
+        x, w = model.input("x", (4, 2), dtypes[0], scale=0.5), model.input("w", (3, 2), dtypes[1], scale=0.5)
+        y = model.tensor("y", (4, 3), dtypes[0], scale=0.5)
+        inputs = [x, w] if bias is None else [x, w, model.constant("b", bias, scale=0.25)]
+        model.operator("FULLY_CONNECTED", inputs, [y], **options)
+        return y
+
+    return build
+
+
+def scales_of_another_axis(model: ModelBuilder) -> int:
+    x, y = model.input("x", (4, 2), "int8", scale=0.5), model.tensor("y", (4, 3), "int8", scale=0.5)
+    w = model.constant("w", np.ones((2, 3), np.int8), scale=[0.1, 0.2], axis=0)
+    model.operator("BATCH_MATMUL", [x, w], [y], options="BatchMatMulOptions")
+    return y
+
+
 FLOATS = np.ones((3, 3, 3, 2), np.float32)
 
 CASES: list[tuple[str, Build]] = [
@@ -112,8 +132,6 @@ CASES: list[tuple[str, Build]] = [
      conv(fused_activation_function="TANH")),
     ("a window over 9 elements is larger than the 4 of the input",
      conv(padding="VALID", dilation_h_factor=4)),
-    ("weights for 2 channels, the input has 4; grouped convolution of floats is not supported",
-     conv(x=(1, 4, 4, 4), w=np.ones((2, 3, 3, 2), np.float32), x_dtype="float32", x_scale=None, w_scale=None)),
     ("weights for 2 channels, the input has 5", conv(x=(1, 4, 4, 5))),
     ('output "y" has shape 1x4x4x9 in the file, the inputs make it 1x4x4x3', conv(y=(1, 4, 4, 9))),
     ('weights "w" are asymmetric per channel; zero point 0 would be supported',
@@ -209,6 +227,17 @@ CASES: list[tuple[str, Build]] = [
     ("int8 activations; float32 would be supported", unary("LOG_SOFTMAX")),
     ('int8 tensor "extra" has no scale; convert the model again with full quantization',
      unary("PRELU", extra=np.ones((1, 4, 4, 2), np.int8))),
+    ('int8 weights "extra" have no scale',
+     unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((2, 3), np.int8), options="BatchMatMulOptions")),
+    ("inputs of shapes 4x2 and 3x3 do not go together",
+     unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((3, 3), np.int8), options="BatchMatMulOptions")),
+    ("computed weights with a fused activation and no bias", computed(fused_activation_function="RELU")),
+    ("computed weights of int8 with biases; without them, or of float32, they would be supported",
+     computed(bias=np.ones(3, np.int32))),
+    ("float32 activations with int8 weights; int8 with int8 and float32 with float32 would be supported",
+     computed(("float32", "int8"))),
+    ("2 inputs of shapes 1x4x4x2, 4", unary("ADD_N", dtypes=("float32", "float32"), extra=np.ones(4, np.float32))),
+    ('weights "w" have scales along axis 0; 1 with zero points 0 would be supported', scales_of_another_axis),
     ("int8 with int32; two inputs of one type would be supported",
      unary("SQUARED_DIFFERENCE", extra=np.ones((1, 4, 4, 2), np.int32))),
     ("the scales of inputs and output are 1e+18 apart, which int8 arithmetic cannot bridge",
@@ -219,6 +248,10 @@ CASES: list[tuple[str, Build]] = [
      unary("LOGISTIC", dtypes=("int16", "int16"), scales=(0.001, 1 / 32768), zeros=(5, 0))),
     ('input "x" has scale 3; at most 2.67 is defined',
      unary("LOGISTIC", dtypes=("int16", "int16"), scales=(3.0, 1 / 32768))),
+    ('output "y" is not quantized with scale 1/128 and zero point 0', unary("L2_NORMALIZATION")),
+    ('int16 "y" has zero point 3; 0 is defined', unary("RSQRT", dtypes=("int16", "int16"), zeros=(0, 3))),
+    ('"x" and "y" have too large scales for int16 arithmetic',
+     unary("RSQRT", dtypes=("int16", "int16"), scales=(1e6, 1e6))),
     ('int8 "x" has zero point 4; 0 would be supported', unary("NEG", zeros=(4, 4))),
     ('"x" and "y" differ in scale or zero point, which must be equal here; insert a QUANTIZE',
      unary("NEG", scales=(0.5, 0.25))),

@@ -7,6 +7,7 @@ BUNDLED = frozenset(
         "backend-c",
         "backend-ethosu",
         "backend-litert",
+        "backend-mlir",
         "compressor-lz4",
         "compressor-range",
         "importer-onnx",

@@ -12,7 +12,7 @@ from stowplan.errors import RuntimeFailure, StowplanError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.plugins.host import host
-from stowplan.plugins.kinds import Compiled, LoadOptions
+from stowplan.plugins.kinds import Compiled, LoadOptions, Metrics
 from stowplan.testing import samples
 from stowplan.testing.builder import GraphBuilder
 from stowplan.testing.conformance import Conformance
@@ -29,11 +29,18 @@ def busy() -> Graph:
 
 
 class ProfilerConformance(Conformance):
-    """`backend` runs what is recorded: plans, or the file `model` where the backend compiles models itself."""
+    """`backend` runs what is recorded: plans, or the file `model` where the backend compiles models itself.
+
+    Such a model is compiled for `accelerators`, or else for the CPU, or for what the backend names first.
+    `supports_estimates`: whether it is code for another machine, of which the profiler shows what its compiler expects;
+    nothing is run then, and nothing recorded.
+    """
 
     kind = "profiler"
     backend: str = ""
     model: str = ""
+    accelerators: tuple[str, ...] = ()
+    supports_estimates: bool | None = None
 
     def runner(self) -> Any:
         """Return the backend: the one that was set, that of the profiler's name if it takes models, or else `c`."""
@@ -51,15 +58,26 @@ class ProfilerConformance(Conformance):
         if not backend.available().ok:
             skip(backend.available().why)
         if self.model and callable(getattr(backend, "load_model", None)):
-            compiled = backend.load_model(Model.read(self.model), LoadOptions(profile=True))
+            options = LoadOptions(accelerators=self.accelerators or _usual(backend), profile=True)
+            compiled = backend.load_model(Model.read(self.model), options)
         elif callable(getattr(backend, "load_model", None)):
             skip("needs a model: set `model` in the test class, or give --model FILE")
         else:
             compiled = backend.compile(samples.plan_of(busy()))
         try:
+            self.check_kind(compiled)
             yield compiled
         finally:
             compiled.close()
+
+    def check_kind(self, compiled: Compiled) -> None:
+        if self.supports_estimates is not None and self.supports_estimates != (_estimate(compiled) is not None):
+            has = "an" if _estimate(compiled) else "no"
+            raise Fault(f"the loaded model has {has} estimate. supports_estimates is {self.supports_estimates}.")
+
+    def skip_estimates(self, compiled: Compiled) -> None:
+        if _estimate(compiled) is not None:
+            skip("the loaded model has an estimate in place of runs")
 
     def attached(self, compiled: Compiled) -> Any:
         found = self.ask("attach(compiled)", self.record.attach, compiled, allow=(RuntimeFailure,))
@@ -74,9 +92,12 @@ class ProfilerConformance(Conformance):
 
     @contextmanager
     def recorded(self) -> Iterator[tuple[Any, list[int]]]:
-        """Record some runs; yield the recording and how long each run took, in ns."""
+        """Record some runs; yield the recording and how long each run took, in ns: of estimates, the one expected."""
         with self.opened() as compiled:
-            recording = self.attached(compiled)
+            recording, estimate = self.attached(compiled), _estimate(compiled)
+            if estimate is not None:
+                yield recording, [estimate.duration_ns]
+                return
             inputs = _inputs(compiled)
             for _ in range(RUNS):  # a backend may prepare itself in its first runs
                 compiled.run(inputs)
@@ -96,6 +117,7 @@ class ProfilerConformance(Conformance):
 
     def test_is_paused_until_resumed_and_after_a_pause(self) -> None:
         with self.opened() as compiled:
+            self.skip_estimates(compiled)
             recording, inputs = self.attached(compiled), _inputs(compiled)
             compiled.run(inputs)
             if self.ask("pending()", recording.pending):
@@ -112,6 +134,7 @@ class ProfilerConformance(Conformance):
 
     def test_a_recorded_run_computes_the_same(self) -> None:
         with self.opened() as compiled:
+            self.skip_estimates(compiled)
             inputs = _inputs(compiled)
             before = compiled.run(inputs)
             recording = self.attached(compiled)
@@ -124,7 +147,7 @@ class ProfilerConformance(Conformance):
 
     def test_gives_nanoseconds(self) -> None:
         with self.recorded() as (recording, times):
-            least, most = RUNS * min(times), sum(times)  # a busy machine makes some runs long
+            least, most = len(times) * min(times), sum(times)  # a busy machine makes some runs long
             floor = least // 400  # who counts micro- for nanoseconds stays below a thousandth
             for name in ("by_kind", "by_operator"):
                 totals = self.ask(f"{name}()", getattr(recording, name))
@@ -136,7 +159,9 @@ class ProfilerConformance(Conformance):
                     raise Fault(f"{name}() has a count below 1, or a duration that is no whole number of nanoseconds.")
                 spent = sum(total.duration_ns for total in totals)
                 if spent > 2 * most or spent < floor:
-                    raise Fault(f"{name}() adds up to {spent} ns, where {RUNS} runs took {most} ns. Give nanoseconds.")
+                    raise Fault(
+                        f"{name}() adds up to {spent} ns, where {len(times)} runs took {most} ns. Give nanoseconds."
+                    )
 
     def test_totals_come_slowest_first_and_operators_in_order(self) -> None:
         with self.recorded() as (recording, _):
@@ -163,13 +188,30 @@ class ProfilerConformance(Conformance):
             if starts[0] != 0 or starts != sorted(starts):
                 raise Fault("events(0) does not begin at 0, or goes back in time. Starts count from the first event.")
 
+    def test_estimates_are_there_at_once_and_stay(self) -> None:
+        with self.opened() as compiled:
+            if _estimate(compiled) is None:
+                skip("the loaded model runs here")
+            recording = self.attached(compiled)
+            before = list(self.ask("events(0)", recording.events, 0))
+            if not before or not all(event.estimated for event in before):
+                raise Fault("events(0) of a model with an estimate is empty, or an event is not marked estimated.")
+            for name in ("resume", "pause", "reset"):
+                self.ask(f"{name}()", getattr(recording, name))
+                if list(recording.events(0)) != before or recording.pending() != len(before):
+                    raise Fault(f"{name}() changes estimates. They are not recorded, so it does nothing to them.")
+
     def test_reset_forgets(self) -> None:
+        with self.opened() as compiled:
+            self.skip_estimates(compiled)
         with self.recorded() as (recording, _):
             self.ask("reset()", recording.reset)
             if recording.pending() or any(total.count for total in recording.by_operator()):
                 raise Fault("something is left after reset().")
 
     def test_two_recordings_do_not_share(self) -> None:
+        with self.opened() as compiled:
+            self.skip_estimates(compiled)
         with self.recorded() as (recording, _), self.opened() as other:
             if self.attached(other).pending():
                 raise Fault("a second recording begins with the events of the first. Keep them in the recording.")
@@ -183,6 +225,16 @@ class ProfilerConformance(Conformance):
         raise Fault(
             "attach() takes an object that is no compiled model. Raise RuntimeFailure that says what you can record."
         )
+
+
+def _usual(backend: Any) -> tuple[str, ...]:
+    names = tuple(backend.accelerators())
+    return ("cpu",) if "cpu" in names else names[:1]
+
+
+def _estimate(compiled: Compiled) -> Metrics | None:
+    found: Metrics | None = getattr(compiled, "estimate", None)
+    return found
 
 
 def _inputs(compiled: Compiled) -> list[bytes]:

@@ -18,7 +18,11 @@ STEPS = 3 * 4096.0
 """The table counts in steps of a third of 2^-12."""
 MOST_STEPS = 32767.0
 IDENTITY = Factor(1 << 30, 1)
-LIMITS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0), "leaky_relu": (-math.inf, math.inf)}
+LIMITS = {
+    "relu": (0.0, math.inf), "relu6": (0.0, 6.0), "leaky_relu": (-math.inf, math.inf), "abs": (-math.inf, math.inf),
+}  # fmt: skip
+ROOT_BITS = 20
+"""Bits that an inverse root gains below the point before it is scaled; a part of the meaning of `rsqrt_s16`."""
 
 
 def function(site: Site) -> Lowered:
@@ -31,6 +35,8 @@ def function(site: Site) -> Lowered:
         return _gate(site)
     if kind in LIMITS:
         return _slopes(site)
+    if kind == "rsqrt":
+        return _inverse_root(site)
     raise site.refusal(f"{kind} of int16 is not supported")
 
 
@@ -62,6 +68,17 @@ def _into_steps(site: Site, scale: float) -> Factor:
     return Factor(max(int(steps), 1), shift)
 
 
+def _inverse_root(site: Site) -> Lowered:
+    source, result = site.quantization(site.input()), site.quantization(site.output)
+    if source.zero_point or result.zero_point:
+        raise site.refusal("int16 needs zero points 0")
+    scale = factor(1.0 / (math.sqrt(source.scale) * result.scale))
+    if scale.shift - ROOT_BITS < -31:
+        raise site.refusal("the scales of its input and output are too large")
+    params = {"multiplier": scale.multiplier, "shift": scale.shift - ROOT_BITS}
+    return Lowered(kind="rsqrt_s16", params=params, operands=(site.operand(),))
+
+
 def _slopes(site: Site) -> Lowered:
     source, result = site.quantization(site.input()), site.quantization(site.output)
     above, below = factor(source.scale / result.scale), factor(0.0)
@@ -71,6 +88,9 @@ def _slopes(site: Site) -> Lowered:
     if site.operator.kind == "leaky_relu":
         alpha = float32(site.operator.number("alpha"))
         below = factor(source.scale * alpha / result.scale)
+    if site.operator.kind == "abs":
+        above = IDENTITY if source.scale == result.scale else above
+        below = Factor(-above.multiplier, above.shift)
     least, most = integer_range(LIMITS[site.operator.kind], "int16", result)
     params: dict[str, ParamValue] = {
         "dtype": DTYPE_CODES["int16"], "input_zero_point": source.zero_point, "output_zero_point": result.zero_point,

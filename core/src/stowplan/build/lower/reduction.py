@@ -37,7 +37,7 @@ def reduce(site: Site) -> Lowered:
 def _dtype(site: Site, name: str) -> str:
     dtype = site.one_dtype("float32", "int8", "int16", "int32", "int64", "bool")
     quantized = dtype in ("int8", "int16")
-    if (name in ("any", "all")) != (dtype == "bool") or (quantized and name in ("sum", "prod")):
+    if (name in ("any", "all")) != (dtype == "bool") or (quantized and name == "prod"):
         raise site.refusal(f"{name} of {dtype} is not supported")
     if name == "mean" and dtype in ("int32", "int64"):
         raise site.refusal(f"mean of {dtype} is not supported")
@@ -48,13 +48,15 @@ def _scaling(site: Site, name: str, count: int) -> dict[str, ParamValue]:
     none: dict[str, ParamValue] = dict(input_zero_point=0, output_zero_point=0, multiplier=0, shift=0)
     if site.input().dtype not in ("int8", "int16"):
         return none
-    if name != "mean":
+    if name not in ("mean", "sum"):
         site.same_quantization()
         return none
     if count > MAX_SUMMED:
-        raise site.refusal(f"a mean of {count} integers; at most {MAX_SUMMED} are supported")
+        raise site.refusal(f"a {name} of {count} integers; at most {MAX_SUMMED} are supported")
     source, result = site.quantization(site.input()), site.quantization(site.output)
-    scaled = per_element(factor(source.scale / result.scale), count)
+    scaled = factor(source.scale / result.scale)
+    if name == "mean":
+        scaled = per_element(scaled, count)
     return dict(
         input_zero_point=source.zero_point, output_zero_point=result.zero_point,
         multiplier=scaled.multiplier, shift=scaled.shift,
@@ -95,9 +97,16 @@ def arg_extreme(site: Site) -> Lowered:
 def along_runs(site: Site) -> Lowered:
     """Lower `log_softmax` and `l2_normalization`, which work on whole runs along the last axis."""
     kind, shape = site.operator.kind, site.input().shape
-    if site.one_dtype("float32") != "float32" or not shape or shape != site.output.shape:
-        raise site.refusal("of floats along the last axis only")
+    dtype = site.one_dtype(*(("float32", "int8") if kind == "l2_normalization" else ("float32",)))
+    if not shape or shape != site.output.shape:
+        raise site.refusal("along the last axis only, of one shape")
     form = site.input_form()
-    if form != site.output_form or form.row_bytes % (shape[-1] * SIZE_BYTES["float32"]):
+    if form != site.output_form or form.row_bytes % (shape[-1] * SIZE_BYTES[dtype]):
         raise site.refusal("its input is not cut into rows of whole runs")
+    if dtype == "int8":
+        result = site.quantization(site.output)
+        if (result.scale, result.zero_point) != (1 / 128, 0):
+            raise site.refusal("its int8 output needs scale 1/128 and zero point 0")
+        params = {"depth": shape[-1], "input_zero_point": site.quantization(site.input()).zero_point}
+        return Lowered(kind="l2_normalization_s8", params=params, operands=(site.operand(),))
     return Lowered(kind=f"{kind}_f32", params={"depth": shape[-1]}, operands=(site.operand(),))

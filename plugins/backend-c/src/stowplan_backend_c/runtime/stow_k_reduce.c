@@ -70,7 +70,15 @@ static int64_t stow_reduce_integers(const int32_t *p, const stow_rows *in, size_
     return (int64_t)value;
 }
 
-/* Means of quantized numbers: the sum without its zero points, times a factor that divides by the count as well. */
+/* Whether the result is in another scale than the sum of the elements as they are. */
+static int stow_is_scaled_sum(const int32_t *p)
+{
+    const int quantized = p[STOW_REDUCE_DTYPE] == STOW_DTYPE_INT8 || p[STOW_REDUCE_DTYPE] == STOW_DTYPE_INT16;
+    return p[STOW_REDUCE_FUNCTION] == STOW_REDUCE_MEAN || (p[STOW_REDUCE_FUNCTION] == STOW_REDUCE_SUM && quantized);
+}
+
+/* Sums and means of quantized numbers: the sum without its zero points, times a factor, which of means divides by the
+ * count as well. */
 static int64_t stow_reduce_scaled(const int32_t *p, int64_t sum, size_t count)
 {
     const uint64_t centred = (uint64_t)sum - (uint64_t)p[STOW_REDUCE_INPUT_ZERO_POINT] * count;
@@ -104,7 +112,7 @@ STOW_API void stow_reduce_run(const stow_call *call)
                 continue;
             }
             int64_t value = stow_reduce_integers(p, &in, base, count);
-            if (p[STOW_REDUCE_FUNCTION] == STOW_REDUCE_MEAN) {
+            if (stow_is_scaled_sum(p)) {
                 value = stow_reduce_scaled(p, value, count);
             }
             stow_store_integer(out, p[STOW_REDUCE_DTYPE], value);

@@ -195,6 +195,15 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_BATCH_MATMUL_INT
     [STOW_KIND_BATCH_MATMUL_INT] = {stow_batch_matmul_int_run, stow_batch_matmul_int_check},
 #endif
+#if STOW_WITH_L2_NORMALIZATION_S8
+    [STOW_KIND_L2_NORMALIZATION_S8] = {stow_l2_normalization_s8_run, stow_l2_normalization_s8_check},
+#endif
+#if STOW_WITH_RSQRT_S16
+    [STOW_KIND_RSQRT_S16] = {stow_rsqrt_s16_run, stow_rsqrt_s16_check},
+#endif
+#if STOW_WITH_RESIZE_BILINEAR_S16
+    [STOW_KIND_RESIZE_BILINEAR_S16] = {stow_resize_bilinear_s16_run, stow_resize_bilinear_s16_check},
+#endif
 #if STOW_WITH_DETECTIONS
     [STOW_KIND_DETECTIONS] = {stow_detections_run, stow_detections_check},
 #endif

@@ -323,6 +323,9 @@ enum stow_kinds {
     STOW_KIND_LEAKY_INT = 78,
     STOW_KIND_GATE_S16 = 79,
     STOW_KIND_BATCH_MATMUL_INT = 80,
+    STOW_KIND_L2_NORMALIZATION_S8 = 81,
+    STOW_KIND_RSQRT_S16 = 82,
+    STOW_KIND_RESIZE_BILINEAR_S16 = 83,
     STOW_KIND_ARITHMETIC_INT = 70,
     STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
@@ -1398,6 +1401,32 @@ enum stow_batch_matmul_int_params {
     STOW_BATCH_MATMUL_INT_PARAMS
 };
 
+/* each run of `depth` elements divided by its length, int8 to scale 1/128 */
+enum stow_l2_normalization_s8_params {
+    STOW_L2_NORMALIZATION_S8_DEPTH,
+    STOW_L2_NORMALIZATION_S8_INPUT_ZERO_POINT,
+    STOW_L2_NORMALIZATION_S8_PARAMS
+};
+
+/* 1 / square root of int16, scaled after 20 bits were added */
+enum stow_rsqrt_s16_params {
+    STOW_RSQRT_S16_MULTIPLIER,
+    STOW_RSQRT_S16_SHIFT,
+    STOW_RSQRT_S16_PARAMS
+};
+
+/* interpolation between neighbours, int16; weights have 10 bits */
+enum stow_resize_bilinear_s16_params {
+    STOW_RESIZE_BILINEAR_S16_IN_H,
+    STOW_RESIZE_BILINEAR_S16_IN_W,
+    STOW_RESIZE_BILINEAR_S16_CHANNELS,
+    STOW_RESIZE_BILINEAR_S16_OUT_H,
+    STOW_RESIZE_BILINEAR_S16_OUT_W,
+    STOW_RESIZE_BILINEAR_S16_ROWS, /* constant */
+    STOW_RESIZE_BILINEAR_S16_COLUMNS, /* constant */
+    STOW_RESIZE_BILINEAR_S16_PARAMS
+};
+
 /* a function of two operands with broadcast, any integer type; results wrap */
 enum stow_arithmetic_int_params {
     STOW_ARITHMETIC_INT_HEIGHT,
@@ -1638,6 +1667,15 @@ enum stow_conv_2d_groups_f32_params {
 #endif
 #ifndef STOW_WITH_BATCH_MATMUL_INT
 #define STOW_WITH_BATCH_MATMUL_INT 1
+#endif
+#ifndef STOW_WITH_L2_NORMALIZATION_S8
+#define STOW_WITH_L2_NORMALIZATION_S8 1
+#endif
+#ifndef STOW_WITH_RSQRT_S16
+#define STOW_WITH_RSQRT_S16 1
+#endif
+#ifndef STOW_WITH_RESIZE_BILINEAR_S16
+#define STOW_WITH_RESIZE_BILINEAR_S16 1
 #endif
 #ifndef STOW_WITH_ARITHMETIC_INT
 #define STOW_WITH_ARITHMETIC_INT 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 
-from stowplan.flow.graph import Attribute, Quantization
+from stowplan.flow.dtypes import SIZE_BYTES
+from stowplan.flow.graph import ABSENT, Attribute, Quantization
 from stowplan.flow.operators import COMPARISONS, LOGICAL
+from stowplan.nouns import replace
 from stowplan_importer_tflite import schema
+from stowplan_importer_tflite.lower.convolution import widened
 from stowplan_importer_tflite.lower.elementwise import broadcast_shape, check_gate
 from stowplan_importer_tflite.lower.rearranging import rearranged, steps_of
 from stowplan_importer_tflite.parse import shown, spelled
@@ -18,6 +22,7 @@ from stowplan_importer_tflite.site import (
     Mismatch,
     Refusal,
     Site,
+    Value,
     check_activation,
     check_rescale,
     check_same_quantization,
@@ -26,6 +31,8 @@ from stowplan_importer_tflite.site import (
 
 UNIT = Quantization(scales=(1 / 128,), zero_points=(0,))
 """The quantization of TANH's int8 output."""
+MOST_ROOT = 1024.0
+"""Of an input's root and an output's scale: beyond it the inverse root of int16 has no bits left."""
 NUMBERS = ("int8", "int16", "float32", "int32", "int64")
 Lowering = Callable[[Site], Conversion]
 
@@ -35,13 +42,15 @@ def unary(kind: str) -> Lowering:
 
     def lowering(site: Site) -> Conversion:
         site.arity(1, 1)
-        dtypes = ("int8", "int16", "float32") if kind == "tanh" else ("int8", "float32")
+        dtypes = COMPUTED if kind in ("tanh", "abs", "rsqrt") else ("int8", "float32")
         x = site.activation(0, NUMBERS if site.value(0).data is not None else dtypes)
         y = site.result(x.dtype)
         if x.dtype == "int16" and kind == "tanh":
             check_gate(x, y)
         if kind == "tanh" and y.dtype == "int8" and y.quantization != UNIT:
             raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
+        if x.dtype == "int16" and kind == "rsqrt":
+            _check_root(x, y)
         if kind in ("relu_n1_to_1", "neg"):
             check_same_quantization(x, y)
         if kind == "neg" and x.quantization is not None and x.quantization.zero_point:
@@ -49,6 +58,14 @@ def unary(kind: str) -> Lowering:
         return Conversion(kind, (x.tensor,), x.shape)
 
     return lowering
+
+
+def _check_root(x: Value, y: Value) -> None:
+    for value in (x, y):
+        if value.quantization is not None and value.quantization.zero_point:
+            raise Refusal(f"int16 {shown(value.name)} has zero point {value.quantization.zero_point}; 0 is defined")
+    if math.sqrt(scale_of(x)) * scale_of(y) > MOST_ROOT:
+        raise Refusal(f"{shown(x.name)} and {shown(y.name)} have too large scales for int16 arithmetic")
 
 
 def leaky_relu(site: Site) -> Conversion:
@@ -111,6 +128,21 @@ def binary(kind: str, dtypes: tuple[str, ...]) -> Lowering:
     return lowering
 
 
+def add_n(site: Site) -> list[Conversion]:
+    """The sum of all inputs, one after another."""
+    parts = [site.activation(position, ("float32",)) for position in range(len(site.inputs))]
+    y = site.result("float32")
+    if len(parts) < 2 or any(part.shape != parts[0].shape for part in parts):
+        raise Mismatch(f"{len(parts)} inputs of shapes {', '.join(spelled(part.shape) for part in parts[:8])}")
+    steps, total = [], parts[0]
+    for part in parts[1:]:
+        following = y if part is parts[-1] else site.new(part.shape, "float32", None, None)
+        operands = (total.tensor, part.tensor)
+        steps.append(Conversion("add", operands, part.shape, {"activation": "unbounded"}, following.tensor))
+        total = following
+    return steps
+
+
 def comparison(kind: str) -> Lowering:
     def lowering(site: Site) -> Conversion:
         site.arity(2, 2)
@@ -140,9 +172,12 @@ def reduction(function: str) -> Lowering:
     def lowering(site: Site) -> Conversion:
         site.arity(2, 2)
         dtypes = ("bool",) if function in ("any", "all") else ("float32", "int32", "int64")
-        x = site.activation(0, (*dtypes, "int8", "int16") if function in ("max", "min") else dtypes)
+        x = site.activation(0, (*dtypes, "int8", "int16") if function in ("max", "min", "sum") else dtypes)
         y = site.result(x.dtype)
-        check_same_quantization(x, y)
+        if function != "sum":
+            check_same_quantization(x, y)
+        elif x.quantization is not None:
+            check_rescale(scale_of(x) / scale_of(y))
         axes = axes_of(site, x.shape)
         keep = site.table is not None and site.table.flag(schema.REDUCER_KEEP_DIMS)
         shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape) if keep or i not in axes)
@@ -184,8 +219,10 @@ def arg_extreme(kind: str) -> Callable[[Site], list[Conversion]]:
 def along_runs(kind: str) -> Lowering:
     def lowering(site: Site) -> Conversion:
         site.arity(1, 1)
-        x = site.activation(0, ("float32",))
-        site.result("float32")
+        x = site.activation(0, ("int8", "float32") if kind == "l2_normalization" else ("float32",))
+        y = site.result(x.dtype)
+        if x.dtype == "int8" and y.quantization != UNIT:
+            raise Refusal(f"output {shown(y.name)} is not quantized with scale 1/128 and zero point 0")
         if not x.shape:
             raise Refusal("a scalar has no axis to go along")
         return Conversion(kind, (x.tensor,), x.shape)
@@ -194,7 +231,12 @@ def along_runs(kind: str) -> Lowering:
 
 
 def batch_matmul(site: Site) -> Conversion:
+    """Of a matrix that no run changes it is FULLY_CONNECTED, which takes its input row by row."""
     site.arity(2, 2)
+    if site.value(1).data is not None:
+        found = _with_known_matrix(site)
+        if found is not None:
+            return found
     a, b = site.activation(0, COMPUTED), site.activation(1, COMPUTED)
     if a.dtype != b.dtype:
         raise Refusal(f"{a.dtype} with {b.dtype}; two inputs of one type would be supported")
@@ -212,6 +254,48 @@ def batch_matmul(site: Site) -> Conversion:
     shape = (*broadcast_shape(a.shape[:-2], b.shape[:-2]), m, n)
     attributes: dict[str, Attribute] = {"adjoint_x": exchanged[0], "adjoint_y": exchanged[1]}
     return Conversion("batch_matmul", (a.tensor, b.tensor), shape, attributes)
+
+
+def _with_known_matrix(site: Site) -> Conversion | None:
+    """Return a product with one constant matrix as weights; None where it is several, or of no type of weights."""
+    x, known = site.activation(0, COMPUTED), site.value(1)
+    exchanged = site.table is not None and site.table.flag(schema.BatchMatMulField.ADJOINT_Y)
+    if site.table is not None and site.table.flag(schema.BatchMatMulField.ADJOINT_X):
+        return None
+    plain = 2 <= len(known.shape) <= len(x.shape) and math.prod(known.shape[:-2]) == 1 and 0 not in known.shape
+    if not plain or known.dtype not in (("float32", "int8", "float16") if x.dtype == "float32" else ("int8",)):
+        return None
+    if x.dtype == "float32" and known.dtype != "float32":
+        known = widened(site, known)
+    outputs, features = known.shape[-2:] if exchanged else known.shape[:-3:-1]
+    if x.shape[-1] != features:
+        raise Mismatch(f"inputs of shapes {spelled(x.shape)} and {spelled(known.shape)} do not go together")
+    w = _as_weights(site, known, exchanged, (outputs, features))
+    if w.quantization is not None:
+        check_rescale(scale_of(x) * max(w.quantization.scales) / scale_of(site.result(x.dtype)))
+    return Conversion("fully_connected", (x.tensor, w.tensor, ABSENT), (*x.shape[:-1], outputs), {"activation": "none"})
+
+
+def _as_weights(site: Site, known: Value, exchanged: bool, shape: tuple[int, int]) -> Value:
+    """Return a matrix with a row for each output, and its scales, one for all or one for each output."""
+    outputs, features = shape
+    data, size = bytes(known.data or b""), SIZE_BYTES[known.dtype]
+    if not exchanged:
+        columns = (data[i::outputs] for i in range(outputs))
+        if size > 1:
+            words = memoryview(data).cast("I")
+            columns = (struct.pack(f"<{features}I", *words[i::outputs]) for i in range(outputs))
+        data = b"".join(columns)
+    quantization = known.quantization
+    if known.dtype == "int8" and quantization is None:
+        raise Refusal(f"int8 weights {shown(known.name)} have no scale")
+    if quantization is not None and quantization.per_channel:
+        axis = len(known.shape) - (2 if exchanged else 1)
+        if quantization.axis != axis or any(quantization.zero_points):
+            raise Refusal(f"weights {shown(known.name)} have scales along axis {quantization.axis}; {axis} with zero "
+                          "points 0 would be supported")  # fmt: skip
+        quantization = replace(quantization, axis=0)
+    return site.new(shape, known.dtype, quantization, data)
 
 
 COMPARED = {name.upper(): comparison(name) for name in (*COMPARISONS, *LOGICAL)}

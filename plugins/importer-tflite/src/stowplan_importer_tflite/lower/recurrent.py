@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from stowplan.flow.graph import ABSENT
 from stowplan_importer_tflite import schema
+from stowplan_importer_tflite.lower.convolution import widened
 from stowplan_importer_tflite.lower.rearranging import rearranged
 from stowplan_importer_tflite.parse import shown, spelled
 from stowplan_importer_tflite.site import (
@@ -17,21 +19,19 @@ from stowplan_importer_tflite.site import (
 )
 
 RELU = "relu"
+UNBOUNDED = {"activation": "unbounded"}
 
 
 def svdf(site: Site) -> list[Conversion]:
     """Its inputs are x, feature weights, time weights, biases or none, and the memory, a variable."""
     site.arity(5, 5)
-    x, y = site.activation(0, ("int8",)), site.result("int8")
+    if site.value(0).dtype == "float32":
+        return _svdf_of_floats(site)
+    x, y = site.activation(0), site.result("int8")
     state = site.activation(4, ("int8", "int16"))
-    feature, time = site.constant(1, "feature weights"), site.constant(2, "time weights")
-    rank = site.options().integer(schema.SVDFField.RANK)
-    if site.activation_function(schema.SVDFField.ACTIVATION) not in ("none", RELU):
-        raise Refusal("a fused activation; NONE and RELU would be supported")
+    feature, time, rank = _filters(site, x)
     if feature.dtype != "int8" or time.dtype != state.dtype:
         raise Refusal(f"{feature.dtype} and {time.dtype} weights beside a memory of {state.dtype}")
-    if len(feature.shape) != 2 or len(time.shape) != 2 or len(x.shape) != 2 or rank < 1 or feature.shape[0] % rank:
-        raise Mismatch(f"weights of shapes {spelled(feature.shape)} and {spelled(time.shape)} of rank {rank}")
     for weights in (feature, time):
         if weights.quantization is None or weights.quantization.per_channel or any(weights.quantization.zero_points):
             raise Refusal(f"weights {shown(weights.name)} need one scale and zero point 0")
@@ -52,6 +52,65 @@ def svdf(site: Site) -> list[Conversion]:
         state_step,
         Conversion("svdf_output", inputs, (x.shape[0], feature.shape[0] // rank), {"rank": rank}, y.tensor),
     ]
+
+
+def _filters(site: Site, x: Value) -> tuple[Value, Value, int]:
+    """Return feature weights, time weights and how many filters make one output."""
+    feature, time = site.constant(1, "feature weights"), site.constant(2, "time weights")
+    rank = site.options().integer(schema.SVDFField.RANK)
+    if site.activation_function(schema.SVDFField.ACTIVATION) not in ("none", RELU):
+        raise Refusal("a fused activation; NONE and RELU would be supported")
+    if len(feature.shape) != 2 or len(time.shape) != 2 or len(x.shape) != 2 or rank < 1 or feature.shape[0] % rank:
+        raise Mismatch(f"weights of shapes {spelled(feature.shape)} and {spelled(time.shape)} of rank {rank}")
+    if feature.shape[0] != time.shape[0] or feature.shape[1] != x.shape[1] or 0 in time.shape:
+        raise Mismatch(f"weights of shapes {spelled(feature.shape)} and {spelled(time.shape)} for {spelled(x.shape)}")
+    return feature, time, rank
+
+
+def _svdf_of_floats(site: Site) -> list[Conversion]:
+    """Of floats it is a product, a memory that moves on by one, and a sum over products with that."""
+    x, y, state = site.activation(0), site.result("float32"), site.activation(4, ("float32",))
+    feature, time, rank = _filters(site, x)
+    feature, time = (w if w.dtype == "float32" else widened(site, w) for w in (feature, time))
+    (batches, _), (filters, memory), units = x.shape, time.shape, feature.shape[0] // rank
+    if state.shape != (batches, filters * memory):
+        raise Mismatch(f"a memory of shape {spelled(state.shape)} for {filters} filters of {memory}")
+
+    def new(*shape: int) -> Value:
+        return site.new(shape, "float32", None, None)
+
+    newest, wide, moved, kept = new(batches, filters), new(batches, filters, 1), new(batches, filters, memory), None
+    steps = [
+        Conversion("fully_connected", (x.tensor, feature.tensor, ABSENT), newest.shape, UNBOUNDED, newest.tensor),
+        Conversion("reshape", (newest.tensor,), wide.shape, output=wide.tensor),
+    ]
+    if memory > 1:
+        kept = new(batches, filters, memory - 1)
+        axes = [(batches, filters * memory), (filters, memory), (memory - 1, 1)]
+        steps.append(rearranged(state, kept.shape, axes, 1, kept.tensor))
+    joined = (wide.tensor,) if kept is None else (kept.tensor, wide.tensor)
+    after, products = new(*state.shape), new(batches, filters, memory)
+    sums, by_unit = new(batches, units), new(batches, units, rank * memory)
+    site.keep(4, after)
+    return [
+        *steps,
+        Conversion("concatenation", joined, moved.shape, {"axis": 2}, moved.tensor),
+        Conversion("reshape", (moved.tensor,), after.shape, output=after.tensor),
+        Conversion("mul", (moved.tensor, time.tensor), products.shape, UNBOUNDED, products.tensor),
+        Conversion("reshape", (products.tensor,), by_unit.shape, output=by_unit.tensor),
+        Conversion("reduce", (by_unit.tensor,), sums.shape, {"function": "sum", "axes": (2,)}, sums.tensor),
+        _biased(site, sums, y),
+    ]
+
+
+def _biased(site: Site, sums: Value, y: Value) -> Conversion:
+    activation = site.activation_function(schema.SVDFField.ACTIVATION)
+    bias = site.optional(3)
+    if bias is None:
+        return Conversion("relu" if activation == RELU else "copy", (sums.tensor,), sums.shape, output=y.tensor)
+    if bias.dtype != "float32" or bias.data is None or bias.shape != sums.shape[1:]:
+        raise Refusal(f"biases {shown(bias.name)}; a constant of float32 for each output would be supported")
+    return Conversion("add", (sums.tensor, bias.tensor), sums.shape, {"activation": activation}, y.tensor)
 
 
 LSTM_INPUTS = 24
