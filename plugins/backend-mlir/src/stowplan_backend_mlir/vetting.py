@@ -29,7 +29,7 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "FLOOR": _FLOATS, "FULLY_CONNECTED": _ACTIVATIONS, "L2_NORMALIZATION": _FLOATS,
     "LOGISTIC": _ACTIVATIONS, "MAX_POOL_2D": _ACTIVATIONS, "MUL": _NUMBERS, "RELU": _ACTIVATIONS,
     "RELU_N1_TO_1": _FLOATS, "RELU6": _BYTES, "RESHAPE": _ANY, "RESIZE_BILINEAR": _BYTES,
-    "SOFTMAX": _BYTES, "SPACE_TO_DEPTH": _ANY, "TANH": _ACTIVATIONS, "PAD": _ANY,
+    "SOFTMAX": _ACTIVATIONS, "SPACE_TO_DEPTH": _ANY, "TANH": _ACTIVATIONS, "PAD": _ANY,
     "GATHER": _ANY, "BATCH_TO_SPACE_ND": _ANY, "SPACE_TO_BATCH_ND": _ANY, "TRANSPOSE": _ANY,
     "MEAN": _BYTES, "SUB": _NUMBERS, "DIV": _FLOATS, "SQUEEZE": _ANY,
     "STRIDED_SLICE": _ANY, "EXP": _FLOATS, "SPLIT": _ANY, "LOG_SOFTMAX": _FLOATS,
@@ -69,6 +69,7 @@ NAMES = """
 """.split()
 """Operators by their code in files; those after them are StableHLO's, and no model for a device has one."""
 _CUSTOM = 32
+SOFTMAX_SPAN = 10
 MOST_CONSTANT = 256
 """What is read of a constant: strides are at most eight numbers."""
 _HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
@@ -113,6 +114,13 @@ class _Operator:
         index = -1 if tensor is None else tensor.value(2, "<I")
         data = self.buffers[index].bytes(0, MOST_CONSTANT) if 0 <= index < len(self.buffers) else b""
         return [one for (one,) in struct.iter_unpack("<i", data[: len(data) // 4 * 4])]
+
+    @property
+    def scale(self) -> float:
+        """Return the scale of the first input; 0 where it has none."""
+        tensor = self.input(0)
+        quantization = None if tensor is None else tensor.table(4)
+        return 0.0 if quantization is None else quantization.real(2)
 
     @property
     def options(self) -> Table | None:
@@ -195,6 +203,12 @@ def _remainder(_: _Operator) -> str:
     return "the converter leaves out the product with the divisor"
 
 
+def _softmax(operator: _Operator) -> str:
+    if operator.type_of(0) != "int16" or operator.scale * 65535 <= SOFTMAX_SPAN:
+        return ""
+    return f"in int16 the converter's table wraps where inputs can differ by more than {SOFTMAX_SPAN}"
+
+
 def _cast(operator: _Operator) -> str:
     from_float = operator.type_of(0) in _FLOATS and operator.result_type in _INTEGERS
     return "of float to integers: the converter rounds where TFLite cuts off" if from_float else ""
@@ -202,7 +216,7 @@ def _cast(operator: _Operator) -> str:
 
 _CONDITIONS: Mapping[str, Callable[[_Operator], str]] = {
     "AVERAGE_POOL_2D": _pool, "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _nearest, "STRIDED_SLICE": _strided,
-    "GELU": _gelu, "CAST": _cast, "FLOOR_MOD": _remainder,
+    "GELU": _gelu, "CAST": _cast, "FLOOR_MOD": _remainder, "SOFTMAX": _softmax,
 }  # fmt: skip
 
 
