@@ -25,6 +25,8 @@ TILES = "orders of tiles, each computed once"
 AGAIN = "orders of tiles with up to {} times the arithmetic"
 WHOLE = Effort(states=3_000_000, steps=40_000_000)
 PART = Effort(states=2_000, steps=2_000_000)
+MOST_ROWS = 4000
+"""The packer gets no more work for more rows: its time is bounded, then, by what is reached in it."""
 SEEDS = 8
 """Orders with the same live peak pack differently; this many are tried."""
 
@@ -68,7 +70,7 @@ def _one_pool(network: Network, floor: int, further: int, clock: Clock) -> _Leas
     if first is None:
         return _Least(Regions(network.graph, network, [best]), 0)
     bound = _without_padding(planner, first, first.lower_bound_bytes + floor, floor)
-    work = PER_BOX * further * sum(network.stuff(t).rows for t in network.tensors)
+    work = PER_BOX * further * min(MOST_ROWS, sum(network.stuff(t).rows for t in network.tensors))
     if first.peak_bytes + floor < best.packed.height_bytes:
         placed = planner.searched(steps, False, first, work // SEEDS, goal_bytes=bound, share=1 / SEEDS)
         best = min(best, placed, key=_height_of)
