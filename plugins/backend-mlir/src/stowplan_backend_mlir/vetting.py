@@ -70,6 +70,7 @@ NAMES = """
 """Operators by their code in files; those after them are StableHLO's, and no model for a device has one."""
 _CUSTOM = 32
 SOFTMAX_SPAN = 10
+MOST_NAME = 1024
 MOST_CONSTANT = 256
 """What is read of a constant: strides are at most eight numbers."""
 _HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
@@ -78,9 +79,13 @@ _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 @dataclass(frozen=True, kw_only=True)
 class Vetted:
-    """What is known of a subgraph: its operators, and how many compute in float with weights of 8 bits or fewer."""
+    """What is known of a subgraph: its operators, and how many compute in float with weights of 8 bits or fewer.
+
+    `outputs` are kind and first output's name of each.
+    """
 
     operators: int
+    outputs: tuple[tuple[str, str], ...] = ()
     dequantized: int
 
 
@@ -104,9 +109,17 @@ class _Operator:
         return "" if tensor is None else _type(tensor)
 
     @property
-    def result_type(self) -> str:
+    def result(self) -> Table | None:
         indices = self.table.integers(2, 1)
-        return _type(self.tensors[indices[0]]) if indices and 0 <= indices[0] < len(self.tensors) else ""
+        return self.tensors[indices[0]] if indices and 0 <= indices[0] < len(self.tensors) else None
+
+    @property
+    def result_type(self) -> str:
+        return "" if self.result is None else _type(self.result)
+
+    @property
+    def output(self) -> str:
+        return "" if self.result is None else self.result.bytes(3, MOST_NAME).decode("utf-8", "replace")
 
     def constant(self, number: int) -> list[int]:
         """Return a constant input of 32-bit integers; nothing where it is computed."""
@@ -142,14 +155,15 @@ def vet(data: bytes) -> tuple[Vetted, ...]:
         seen += len(tensors) + len(operators)
         if seen > len(data):
             raise ModelError("is damaged: its subgraphs share what they are made of; export it again")
-        dequantized = 0
+        dequantized, outputs = 0, list[tuple[str, str]]()
         for table in operators:
             operator, name = _Operator(table, tensors, buffers), _name(codes, table)
             found, why = _untested(name, operator), _wrong(name, operator)
             untested.update({found: None} if found and not why else {})
             wrong.update({f"{name}: {why}": None} if why else {})
             dequantized += name in _HYBRID and operator.type_of(0) in _FLOATS and operator.type_of(1) in _INTEGERS
-        vetted.append(Vetted(operators=len(operators), dequantized=dequantized))
+            outputs.append((name, operator.output))
+        vetted.append(Vetted(operators=len(operators), outputs=tuple(outputs), dequantized=dequantized))
     if untested or wrong:
         never = [f"{', '.join(untested)} (never compared with TFLite's own)"] if untested else []
         words = "; ".join([*wrong, *never])
