@@ -364,7 +364,7 @@ def test_the_commands_and_the_python_of_the_page_do_what_it_says(
         done = stowplan(*command[1:])
         assert done.returncode == 0, done.stderr
         assert command[-2:-1] != ["-o"] or (tmp_path / command[-1]).stat().st_size
-    assert len(commands) == 4
+    assert len(commands) == 5
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert code is not None
     names: dict[str, Any] = {"image": bytes(64), "script": SPLIT, "text": ADD, "more": ["canonicalize"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from stowplan.errors import ModelError
 
@@ -20,7 +21,7 @@ class Table:
 
     def value(self, field: int, form: str, default: int = 0) -> int:
         at = self._place(field)
-        return default if at is None else number(self.data, form, at)
+        return default if at is None else int(number(self.data, form, at))
 
     def flag(self, field: int) -> bool:
         return bool(self.value(field, "<B"))
@@ -34,7 +35,13 @@ class Table:
 
     def integers(self, field: int, most: int) -> list[int]:
         """Return the first of a vector: a file may have many operators share one that is as long as the file."""
-        return [number(self.data, "<i", at) for at in islice(self._items(field, 4), most)]
+        return [int(number(self.data, "<i", at)) for at in islice(self._items(field, 4), most)]
+
+    def real(self, field: int) -> float:
+        """Return the first of a vector of floats, 0 where there is none."""
+        for at in self._items(field, 4):
+            return float(number(self.data, "<f", at))
+        return 0.0
 
     def bytes(self, field: int, most: int) -> bytes:
         start, count = self._vector(field, 1)
@@ -67,11 +74,10 @@ def root(data: bytes) -> Table:
     return Table(data, number(data, "<I", 0))
 
 
-def number(data: bytes, form: str, at: int) -> int:
+def number(data: bytes, form: str, at: int) -> Any:
     if at < 0 or at + struct.calcsize(form) > len(data):
         raise _damaged()
-    found: int = struct.unpack_from(form, data, at)[0]
-    return found
+    return struct.unpack_from(form, data, at)[0]
 
 
 def _damaged() -> ModelError:
