@@ -63,7 +63,7 @@ def _certificate(height_bytes: int, bound_bytes: int, among: str) -> str:
     if height_bytes == bound_bytes:
         return f"proven least among {among}"
     if bound_bytes <= 0:
-        return f"how near the least among {among} this is was not found out in the time there was"
+        return f"how near this is to the least among {among} is not known"
     gap = (height_bytes - bound_bytes) * 100 / max(bound_bytes, 1)
     return f"at most {gap:.1f} % above the least among {among} ({bound_bytes} bytes)"
 
