@@ -399,6 +399,24 @@ def batch_matmul(s: Sampler) -> bytes:
     return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), typical, **options)
 
 
+def wide_matmul(seed: int) -> bytes:
+    """Return a product of int8 matrices as attention has them: beyond registers and patches, any zero points."""
+    random = np.random.default_rng(seed)
+    batch, m, k, n = (int(random.integers(1, most)) for most in (4, 20, 150 if seed % 4 == 0 else 100, 20))
+    k -= k % 4 if seed % 2 == 0 else 0
+    exchanged = seed % 5 == 0, bool(random.integers(0, 2))
+    shapes = (batch, k, m) if exchanged[0] else (batch, m, k), (batch, n, k) if exchanged[1] else (batch, k, n)
+    model = ModelBuilder()
+    zero_points = [0 if random.integers(0, 3) == 0 else int(random.integers(-128, 128)) for _ in range(3)]
+    inputs = [
+        model.input(name, shape, "int8", scale=0.02, zero_point=zero_point)
+        for name, shape, zero_point in zip("ab", shapes, zero_points, strict=False)
+    ]
+    y = model.tensor("y", (batch, m, n), "int8", scale=0.02 * 0.02 * 80 * math.sqrt(k), zero_point=zero_points[2])
+    model.operator("BATCH_MATMUL", inputs, [y], options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
+    return model.outputs(y).build()
+
+
 def mean_over_the_batch(s: Sampler) -> bytes:
     shape, source = _shape(s, 4, 4), s.quantization()
     x = s.input(shape, **source)

@@ -13,6 +13,7 @@ from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import FAST, SLOW, Pool, Target
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream import StreamScheduler
+from stowplan_scheduler_stream.cuts import Cutter
 
 
 def fit(graph, *sizes: int | None, **options: int) -> Schedule:  # type: ignore[no-untyped-def]
@@ -125,3 +126,38 @@ def test_a_chain_four_times_as_long_takes_little_more_than_four_times_as_long() 
     seconds_of_a_chain(60)
     short, long = (min(seconds_of_a_chain(length) for _ in range(2)) for length in (150, 600))
     assert long < 6.5 * short
+
+
+@pytest.mark.parametrize("percent", [60, 45])
+def test_the_ways_of_a_long_chain_are_weighed_a_few_times_whether_it_fits_or_not(
+    percent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 operators on 4x4x4; at 45 % of the whole no convolution fits, and each has to be tried."""
+    b = GraphBuilder()
+    x = b.input(1, 4, 4, 4)
+    for _ in range(100):
+        x = b.conv(b.unary(x, "relu"), 4)
+    graph = b.graph(x)
+    weighed = []
+    cheapest = Cutter._cheapest
+    monkeypatch.setattr(Cutter, "_cheapest", lambda self: weighed.append(self) or cheapest(self))
+    budget = fit(graph, None).pool_bytes[FAST] * percent // 100
+    if percent == 45:
+        with pytest.raises(DoesNotFit):
+            fit(graph, budget, None)
+    else:
+        verify(graph, fit(graph, budget, None))
+    assert 1 <= len(weighed) <= 5
+
+
+def test_seventy_thousand_rows_are_planned_in_seconds() -> None:
+    """Rows of a resident input are freed together where there are very many; checker and packer stay linear."""
+    b = GraphBuilder()
+    x = b.input(1, 70_000, 2, 4)
+    graph = b.graph(b.unary(x, "relu"))
+    start = time.process_time()
+    for sizes in ((None,), (300_000, None)):
+        verify(graph, fit(graph, *sizes))
+    with pytest.raises(DoesNotFit):
+        fit(graph, 600_000)
+    assert time.process_time() - start < 60  # it was minutes, and quadratic

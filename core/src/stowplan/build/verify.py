@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from stowplan.build.reads import byte_ranges
 from stowplan.build.tiling import TiledGraph, tiled_graph
@@ -329,13 +330,13 @@ class Checker:
             taken = sorted(
                 self._extent(*segment) for segment in reads if self.schedule.buffers[segment[0]].pool == pool
             )
-            starts = [start for start, _ in taken]
+            starts, ends = [start for start, _ in taken], list(accumulate((end for _, end in taken), max))
             for segment in writes:
                 if self.schedule.buffers[segment[0]].pool != pool or segment[0] == node.accumulator:
                     continue
                 start, end = self._extent(*segment)
                 at = bisect_right(starts, end - 1)
-                if any(other_end > start for _, other_end in taken[:at]):
+                if at > 0 and ends[at - 1] > start:
                     name = self._name(segment[0])
                     raise ScheduleFault(
                         "overlap", f"firing {step} writes row {segment[1]} of {name} over what it reads"

@@ -76,11 +76,19 @@ class Cutter:
             if not untried:
                 return [self._chosen(part) for part in way]
             # The longest first: it is the likeliest to fail, and then the others need not be tried.
-            part = max(untried, key=lambda part: part.steps[1] - part.steps[0])
-            if part.tiled:
-                self._try_tiled(*part.steps)
-            elif not self._fits(*part.steps):
-                self._learn(*part.steps)
+            for part in sorted(untried, key=lambda part: part.steps[0] - part.steps[1]):
+                if self._changes_ways(part):
+                    break
+
+    def _changes_ways(self, part: _Part) -> bool:
+        """Try a part; say whether the cheapest way may now be another. A step that does not fit by itself stays."""
+        if part.tiled:
+            self._try_tiled(*part.steps)
+            return True
+        if self._fits(*part.steps):
+            return False
+        self._learn(*part.steps)
+        return part.steps[1] - part.steps[0] > 1 or self.sections is not None
 
     def _chosen(self, part: _Part) -> Placed | Section:
         found = self.tiled[part.steps] if part.tiled else self.placed[part.steps]

@@ -14,6 +14,9 @@ from stowplan_scheduler_stream.region import RegionOrder, Span
 INPUT_ALIGNMENTS = (16, 4)
 """A model input may lie anywhere in the pool, at a multiple of the first, or of the second where that saves bytes."""
 
+MOST_INPUT_ROWS = 1024
+"""Rows of a model input are all there from the start; of more than so many, neighbours are freed together."""
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -77,8 +80,8 @@ def pack_region(
     return Packed(best.offsets, best.height_bytes, peak, cut_short)
 
 
-def crowding(network: Network, order: RegionOrder) -> int:
-    """Return the bytes by which live rows are above fifteen sixteenths of their peak, summed over all steps.
+def crowding(network: Network, order: RegionOrder, level_bytes: int | None = None) -> int:
+    """Return the bytes by which live rows are above a level, summed over all steps: 15 sixteenths of their peak.
 
     Of two orders with one peak, the one that is near it more rarely is easier to pack.
     """
@@ -87,7 +90,7 @@ def crowding(network: Network, order: RegionOrder) -> int:
         changes[piece.box.first + 1] += piece.box.size_bytes  # a step earlier is where inputs are alive from
         changes[piece.box.last + 1] -= piece.box.size_bytes
     live = list(accumulate(changes))
-    most = max(live) - max(live) // 16
+    most = max(live) - max(live) // 16 if level_bytes is None else level_bytes
     return sum(max(0, alive - most) for alive in live)
 
 
@@ -129,8 +132,16 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
 
 def _input(network: Network, index: int, span: Span, base: int, turn: Sequence[int] | None) -> list[_Piece]:
     size = network.stuff(span.tensor).row_bytes
-    lives = zip(turn or range(len(span.first)), span.first, span.last, strict=True)
-    return [_Piece(index, Box(first, last, size, 1, base + row * size), (0,)) for row, first, last in lives]
+    rows = len(span.first)
+    if turn is not None or rows <= MOST_INPUT_ROWS:
+        lives = zip(turn or range(rows), span.first, span.last, strict=True)
+        return [_Piece(index, Box(first, last, size, 1, base + row * size), (0,)) for row, first, last in lives]
+    pieces, together = [], -(-rows // MOST_INPUT_ROWS)
+    for start in range(0, rows, together):
+        end = min(start + together, rows)
+        box = Box(min(span.first[start:end]), max(span.last[start:end]), size * (end - start), 1, base + start * size)
+        pieces.append(_Piece(index, box, tuple(range(0, box.size_bytes, size))))
+    return pieces
 
 
 def _ring(network: Network, index: int, span: Span) -> _Piece:

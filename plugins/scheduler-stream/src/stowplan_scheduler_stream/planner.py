@@ -86,10 +86,10 @@ class Planner:
         patience = Patience(work, goal_bytes, self.clock.left(share))
         return self._placed(steps, slow, tiled=True, order=found.order, patience=patience)
 
-    def crowding(self, steps: range, slow: bool, found: Found) -> int:
+    def crowding(self, steps: range, slow: bool, found: Found, level_bytes: int | None = None) -> int:
         """Return how hard a searched order is to place: the less, the easier."""
         ordered = order_region(self.network, steps, self.network.crossing(steps, slow), True, found.order)
-        return crowding(self.network, ordered)
+        return crowding(self.network, ordered, level_bytes)
 
     def search(
         self, steps: range, slow: bool, seed: int = 0, cuts: bool = False, known_bytes: int = 0, share: float = 1.0

@@ -15,6 +15,8 @@ from stowplan_scheduler_stream.clock import Clock
 
 TRUST = 0.85
 """Estimates are taken for so much of themselves: what needs less than it seems to is not lost."""
+LITTLE_MORE = 32
+"""Ways that need a part in so many more than the best may be placed lower all the same."""
 FINE = 256
 """The search ends when the limit is known to a part in so many."""
 
@@ -51,6 +53,7 @@ class Ways:
     def __init__(self, stretches: Stretches, useless_bytes: int, searches: int, clock: Clock) -> None:
         self.stretches, self.useless, self.searches, self.clock = stretches, useless_bytes, searches, clock
         self.count = stretches.count
+        self._left_out: frozenset[Stretch] = frozenset()
         self._edges: dict[tuple[int, int], list[_Edge]] = {}
 
     def best(self) -> Way | None:
@@ -64,6 +67,22 @@ class Ways:
             else:
                 found, high = tried, tried.peak_bytes
         return found if found or self._is_over() else self._below(self.useless)
+
+    def others(self, best: Way, count: int) -> list[Way]:
+        """Return up to so many ways that need little more than the best, each without a stretch of one before."""
+        limit = best.peak_bytes + best.peak_bytes // LITTLE_MORE
+        found, without = [best], [frozenset[Stretch]()]
+        for way, left_out in zip(found, without, strict=False):  # both grow
+            for stretch in way.stretches:
+                if len(found) > count or self._is_over():
+                    return found[1:]
+                self._left_out = left_out | {stretch}
+                other = self._below(limit)
+                if other is not None and other not in found:
+                    found.append(other)
+                    without.append(self._left_out)
+        self._left_out = frozenset()
+        return found[1:]
 
     def _is_over(self) -> bool:
         return self.searches <= 0 or self.clock.is_over()
@@ -102,7 +121,7 @@ class Ways:
                 for edge in self._between(first, last):
                     stretch = edge.stretch
                     before = points[first].get(stretch.cut) if stretch.parts else least
-                    if edge.bytes >= limit or before is None:
+                    if edge.bytes >= limit or before is None or stretch in self._left_out:
                         continue
                     work, known = before.work + stretch.work, points[last].get(stretch.cut)
                     if work - done <= most and (known is None or work < known.work):
@@ -112,6 +131,8 @@ class Ways:
 
     def _between(self, first: int, last: int) -> list[_Edge]:
         if (first, last) not in self._edges:
+            if self.clock.is_over():
+                return []
             found = self.stretches.between(first, last)
             self._edges[first, last] = [_Edge(stretch, int(about * TRUST)) for stretch, about in found]
         return self._edges[first, last]
