@@ -16,7 +16,7 @@ from stowplan.build.verify import verify
 from stowplan.errors import DoesNotFit
 from stowplan.flow.target import Pool, Target
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream import StreamScheduler
+from stowplan_scheduler_stream import StreamScheduler, packing, search
 
 ONE = Target(pools=(Pool(name="fast", size_bytes=None),))
 
@@ -89,6 +89,16 @@ def test_a_search_that_the_clock_ends_says_so_and_is_right() -> None:
     assert found.cut_short
     assert found.certificate.startswith("at most")
     verify(graph, found)
+
+
+def test_without_a_compiled_search_nothing_is_said_about_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (search, packing):
+        monkeypatch.setattr(module, "library" if module is search else "packer", lambda: None)
+    graph = random_graph(1)
+    found = StreamScheduler().schedule(graph, ONE, ScheduleOptions(thorough=True))
+    verify(graph, found)
+    assert found.certificate.startswith("how near this is to the least among orders of whole rows")
+    assert found.certificate.endswith("is not known")
 
 
 @pytest.mark.parametrize("seed", range(6))

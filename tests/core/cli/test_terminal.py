@@ -49,12 +49,21 @@ def test_work_over_a_second_shows_on_a_terminal_what_is_going_on() -> None:
     assert on_a_terminal("-c", code.format(0.1)) == ""
 
 
+def test_the_bar_fills_up_to_the_time_limit_and_without_one_only_moves() -> None:
+    code = "import time\nfrom stowplan.cli.working import working\nwith working('searching', {}): time.sleep(3.5)"
+    full = on_a_terminal("-c", code.format(2.0), NO_COLOR="1")
+    half = on_a_terminal("-c", code.format(7.0), NO_COLOR="1")
+    assert "━" * 40 in full and " 3 s" in full
+    assert "━" * 40 not in half and "━" * 10 in half
+    assert " 3 s" in on_a_terminal("-c", code.format(None), NO_COLOR="1")
+
+
 def test_work_may_say_what_it_is_at() -> None:
     code = (
         "import sys, time\nfrom stowplan.cli.working import working\n"
         "with working('analyzing') as say:\n"
         "    say('part [1]')\n"
-        "    while 'rich.status' not in sys.modules: time.sleep(0.1)\n"  # a busy machine takes its time to import it
+        "    while 'rich.progress' not in sys.modules: time.sleep(0.1)\n"  # a busy machine takes its time to import it
         "    time.sleep(1.5)\n    say('part [2]')\n    time.sleep(0.5)"
     )
     seen = on_a_terminal("-c", code)

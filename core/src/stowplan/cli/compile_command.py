@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with ExitStack() as stack:
             telemetry = _telemetry(arguments, stack)
-            with working(f"compiling {safe(arguments.model.name)}"):
+            with working(f"compiling {safe(arguments.model.name)}", request.time_limit_s):
                 artifact = _compiled(arguments, request, store, telemetry)
                 files = {output: artifact.data, **_drawn(plot, artifact), **_sources(arguments, artifact.data, output)}
         write_files(files)

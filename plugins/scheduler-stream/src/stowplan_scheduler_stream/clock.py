@@ -16,6 +16,10 @@ class Clock:
         """Return the seconds of a share of what is left; None without a limit."""
         return None if self._deadline is None else max(0.0, (self._deadline - time.monotonic()) * share)
 
+    def part(self, share: float) -> Clock:
+        """Return a clock of its own for a share of what is left."""
+        return Clock(self.left(share))
+
     def is_over(self) -> bool:
         """Say whether the time is up, not only a share of it; whoever asks cuts short what it does."""
         over = self.left() == 0.0

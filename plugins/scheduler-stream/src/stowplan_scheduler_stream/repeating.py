@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from stowplan.build.tiling import TiledGraph, tiled_graph
 from stowplan.flow.schedule import Tile
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.again import Stretches, piece_at
 from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
@@ -57,7 +57,7 @@ def repeating(
         return None
     rows = sum(first.planner.network.stuff(t).rows for t in first.planner.network.tensors)
     others = ways.others(way, min(MOST_WAYS, MOST_ROWS // rows))
-    more = [_ordered(network, ways.stretches, other, budget, clock) for other in others]
+    more = [_ordered(network, ways.stretches, other, budget, clock) for other in others if not clock.is_over()]
     best: Regions | None = None
     for ordered in _promising([first, *(other for other in more if other is not None)]):
         if best is not None and (clock.is_over() or _is_enough(best, budget, way.peak_bytes)):
@@ -89,20 +89,22 @@ def _ordered(network: Network, stretches: Stretches, way: Way, budget: Budget, c
     tiled = tiled_graph(network.graph, tiles)
     arriving = [t for t in network.graph.inputs if t in network.streamed]
     whole = Network(tiled.graph, network.alignment_bytes, arriving, tiled.carriers, [again for again, _ in tiled.turns])
-    found = _in_pieces(whole, tiled, counts)
+    found = _in_pieces(whole, tiled, counts, clock)
     return None if found is None else _Ordered(tuple(tiles), Planner(whole, budget, Effort(), clock), found)
 
 
-def _in_pieces(network: Network, tiled: TiledGraph, counts: Sequence[int]) -> Found | None:
+def _in_pieces(network: Network, tiled: TiledGraph, counts: Sequence[int], clock: Clock) -> Found | None:
     steps = range(len(network.steps))
     works = region_works(network, steps, network.crossing(steps, slow=False))
     numbers = {(work.step == RECEIVE, work.tensor): index for index, work in enumerate(works)}
     order: list[int] = []
     peak = 0
     for here in _places(counts):
-        found = piece_at(tiled, here, tiled.graph.outputs, network.alignment_bytes, network.streamed, EFFORT)
+        effort = replace(EFFORT, seconds=clock.left())
+        found = piece_at(tiled, here, tiled.graph.outputs, network.alignment_bytes, network.streamed, effort)
         if found is None:
             return None
+        clock.note(found[0].found.cut_short)
         order += [numbers[key] for key in found[0].order()]
         peak = max(peak, found[1])
     return Found(order=tuple(order), peak_bytes=peak, lower_bound_bytes=0, proven=False)
