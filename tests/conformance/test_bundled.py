@@ -92,6 +92,12 @@ class TestMlir(BackendConformance):
     supports_sources = False
 
 
+class TestMlirProfiler(ProfilerConformance):
+    plugin = "backend-mlir"
+    model = DIGITS
+    supports_estimates = False
+
+
 class TestC(BackendConformance):
     plugin = "backend-c"
     supports_plans = True

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +24,7 @@ from detection_models import BOX_POINT, BOX_SCALE, SCORE_SCALE, Array, Detector,
 from oracles import run_litert_reference, run_tflm
 from scattered import run_scattered, run_whole
 from stowplan.build.pipeline import CompileRequest, compile_model
+from stowplan.cli.entry import main
 from stowplan_backend_c import CBackend
 from tflite_builder import ModelBuilder
 from tflite_import import shared_models
@@ -140,6 +145,26 @@ def test_a_detector_at_the_end_of_a_network_fits_any_budget(fast: int, tmp_path:
                 np.testing.assert_allclose(mine[: size * count], other.ravel()[: size * count], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None or shutil.which("qemu-system-arm") is None,
+    reason="needs arm-none-eabi-gcc and qemu-system-arm",
+)
+@pytest.mark.parametrize("board", ["cortex-m0plus", "cortex-m4"])
+def test_a_board_without_doubles_finds_the_boxes_that_this_machine_finds(
+    board: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, image, plan = tmp_path / "ssd.tflite", tmp_path / "image.npy", tmp_path / "ssd.stow"
+    path.write_bytes(ssd())
+    plan.write_bytes(compile_model(CompileRequest(model_path=path)).data)
+    np.save(image, np.random.default_rng(0).normal(0, 2, (1, 8, 4, 3)).astype(np.float32))
+    found = []
+    for more in ([], ["--board", board]):
+        assert main(["run", str(plan), "--input", str(image), "--json", *more]) == 0
+        found.append(json.loads(capfd.readouterr().out)["outputs"])
+    here, there = found
+    assert there == here
+
+
 def ssd() -> bytes:
     """An image of 8x4 with one anchor at each place of it, and of its half."""
     model, random = ModelBuilder(), np.random.default_rng(1)
@@ -165,6 +190,18 @@ def ssd() -> bytes:
     model.operator("LOGISTIC", [joined[1]], [scores])
     setting = Detector(boxes=40, classes=2, most=4, background=0)
     return model.outputs(*postprocess(model, joined[0], scores, setting, anchors(40, 2))).build()
+
+
+@pytest.mark.parametrize(("per_class", "slots"), [(False, 1), (False, 2), (True, 1)])
+def test_verify_does_not_compare_what_runtimes_leave_unwritten(per_class: bool, slots: int, tmp_path: Path) -> None:
+    path, setting = tmp_path / "few.tflite", Detector(boxes=30, classes=2, most=20, overlap=0.05, score=0.9,
+                                                      per_class=per_class, slots=slots)  # fmt: skip
+    path.write_bytes(detector(setting, anchors(30, 1)))
+    command = [sys.executable, "-m", "stowplan", "verify", str(path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    outputs = [one for one in json.loads(done.stdout)["outputs"] if slots == 1 or one["oracle"] == "ai-edge-litert"]
+    assert len(outputs) >= 4
+    assert {one["verdict"] for one in outputs} == {"equal"}
 
 
 def test_a_detector_from_the_field_equals_litert() -> None:

@@ -170,6 +170,13 @@ def scaled() -> bytes:
     return net.model.outputs(length, root).build()
 
 
+def resized() -> bytes:
+    """Images of int16, larger; TFLite Micro has no such kernel."""
+    net = Net("int16", 0.001)
+    image = net.model.input("image", (1, 3, 4, 2), "int16", scale=0.001, zero_point=0)
+    return net.model.outputs(net.add("RESIZE_BILINEAR", [image, net.ints([5, 7])], (1, 5, 7, 2))).build()
+
+
 def detections() -> bytes:
     """The ends of two object detectors, one of int8 and one of floats, each with the other way to choose boxes."""
     net = Net()
@@ -200,7 +207,9 @@ def raw() -> bytes:
     return network(nodes, shapes, ["y", "z"], constants, dtypes=dtypes).SerializeToString()
 
 
-FAMILIES = {"floats": floats, "integers": integers, "recurrent": recurrent, "scaled": scaled, "detections": detections}
+FAMILIES = {
+    make.__name__: make for make in (floats, integers, recurrent, scaled, resized, detections)
+}  # fmt: skip
 ONNX_FAMILIES = {"raw": raw}
 
 

@@ -364,6 +364,22 @@ def l2_normalization(s: Sampler) -> bytes:
     return s.model.outputs(y).build()
 
 
+def computed_weights(s: Sampler) -> bytes:
+    """A FULLY_CONNECTED whose weights are an input as well."""
+    rows, features, outputs = _shape(s, 3, 7)
+    ones = s.quantization(), s.quantization()
+    x = s.model.input("x", (rows, features), s.dtype, **ones[0])
+    w = s.model.input("w", (outputs, features), s.dtype, **ones[1])
+    typical = 5000 * math.sqrt(features) * math.prod(one.get("scale", 1.0) for one in ones)
+    return s.finish("FULLY_CONNECTED", [x, w, -1], (rows, outputs), typical)
+
+
+def add_n(s: Sampler) -> bytes:
+    shape, count = _shape(s), s.number(2, 5)
+    inputs = [s.model.input(f"x{i}", shape, s.dtype) for i in range(count)]
+    return s.finish("ADD_N", inputs, shape, 1.0)
+
+
 def batch_matmul(s: Sampler) -> bytes:
     batch = _shape(s, s.number(1, 2), 3)
     m, k, n = _shape(s, 3, 6)
@@ -381,6 +397,24 @@ def batch_matmul(s: Sampler) -> bytes:
     options = dict(options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
     typical = 5000 * math.sqrt(k) * math.prod(one.get("scale", 1.0) for one in scales)
     return s.finish("BATCH_MATMUL", inputs, (*batch, m, n), typical, **options)
+
+
+def wide_matmul(seed: int) -> bytes:
+    """Return a product of int8 matrices as attention has them: beyond registers and patches, any zero points."""
+    random = np.random.default_rng(seed)
+    batch, m, k, n = (int(random.integers(1, most)) for most in (4, 20, 150 if seed % 4 == 0 else 100, 20))
+    k -= k % 4 if seed % 2 == 0 else 0
+    exchanged = seed % 5 == 0, bool(random.integers(0, 2))
+    shapes = (batch, k, m) if exchanged[0] else (batch, m, k), (batch, n, k) if exchanged[1] else (batch, k, n)
+    model = ModelBuilder()
+    zero_points = [0 if random.integers(0, 3) == 0 else int(random.integers(-128, 128)) for _ in range(3)]
+    inputs = [
+        model.input(name, shape, "int8", scale=0.02, zero_point=zero_point)
+        for name, shape, zero_point in zip("ab", shapes, zero_points, strict=False)
+    ]
+    y = model.tensor("y", (batch, m, n), "int8", scale=0.02 * 0.02 * 80 * math.sqrt(k), zero_point=zero_points[2])
+    model.operator("BATCH_MATMUL", inputs, [y], options="BatchMatMulOptions", adj_x=exchanged[0], adj_y=exchanged[1])
+    return model.outputs(y).build()
 
 
 def mean_over_the_batch(s: Sampler) -> bytes:
@@ -406,6 +440,7 @@ COMPUTED: Mapping[str, Make] = {
             resize_bilinear,
             transpose_conv,
             grouped_conv,
+            computed_weights,
             l2_normalization,
             sub,
             maximum,
@@ -435,7 +470,7 @@ FLOATS: Mapping[str, Make] = {
     **{
         make.__name__: make
         for make in (
-            div, floor_div, floor_mod, log_softmax,
+            div, floor_div, floor_mod, log_softmax, add_n,
         )
     },
     **{kind.lower(): _unary(kind) for kind in ("EXP", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "ELU")},
@@ -593,6 +628,16 @@ def _int16_same(kind: str) -> Make:
     return make
 
 
+def _int16_resize(s: Sampler) -> bytes:
+    one, shape, size = _int16(s), (s.number(1, 2), *_shape(s, 3, 7)), [s.number(1, 12), s.number(1, 12)]
+    x = s.model.input("x", shape, "int16", **one)
+    y = s.model.tensor("y", (shape[0], *size, shape[3]), "int16", **one)
+    flags = ((False, False), (True, False), (False, True))[s.number(0, 2)]
+    s.model.operator("RESIZE_BILINEAR", [x, _ints(s, "size", size)], [y], align_corners=flags[0],
+                     half_pixel_centers=flags[1])  # fmt: skip
+    return s.model.outputs(y).build()
+
+
 def _int16_matmul(s: Sampler) -> bytes:
     batch, (m, k, n) = s.number(1, 3), _shape(s, 3, 6)
     exchanged = bool(s.number(0, 1)), bool(s.number(0, 1))
@@ -614,6 +659,7 @@ INT16: Mapping[str, Make] = {
     },
     **{kind.lower(): _int16_same(kind) for kind in ("MAXIMUM", "MINIMUM", "LESS", "GREATER_EQUAL", "EQUAL")},
     "batch_matmul": _int16_matmul,
+    "resize_bilinear": _int16_resize,
     **{kind.lower(): _int16_filter(kind) for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")},
     **{kind.lower(): _int16_pair(kind) for kind in ("ADD", "SUB", "MUL")},
     **{kind.lower(): _int16_pool(kind) for kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D")},

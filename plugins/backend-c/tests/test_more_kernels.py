@@ -84,6 +84,20 @@ def test_functions_of_every_number_there_is_equal_tflite_micro(kind: str, dtype:
 
 
 @pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_floats_times_narrower_constants_are_the_product_with_their_real_numbers(dtype: str, exchanged: bool) -> None:
+    random, model = np.random.default_rng(2), ModelBuilder()
+    x, w = random.normal(size=(2, 3, 8)).astype(np.float32), (random.normal(size=(8, 5)) * 30).astype(dtype)
+    a, scale = model.input("x", x.shape, "float32"), {"scale": 0.25} if dtype == "int8" else {}
+    b = model.constant("b", w.T if exchanged else w, **scale)
+    y = model.tensor("y", (2, 3, 5), "float32")
+    model.operator("BATCH_MATMUL", [a, b], [y], options="BatchMatMulOptions", adj_y=exchanged)
+    (got,) = run_whole(model.outputs(y).build(), [x.tobytes()])
+    real = x.astype(np.float64) @ (w.astype(np.float64) * scale.get("scale", 1))
+    np.testing.assert_allclose(np.frombuffer(got, np.float32).reshape(2, 3, 5), real, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
 def test_int16_times_constant_int8_per_channel_is_the_real_product_within_a_step(exchanged: bool) -> None:
     """LiteRT converts to this and leaves zeros in its place, so that the product itself decides."""
     random, model = np.random.default_rng(1), ModelBuilder()

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from more_operator_models import wide_matmul
 from operator_models import MAKERS, WideSampler
 from oracles import open_tflm, random_inputs, run_tflm
 from scattered import plan_of, scattered_schedule
@@ -43,6 +44,7 @@ NEEDED = (
     "add_s8",
     "average_pool_2d_s8",
     "softmax_s8",
+    "batch_matmul_int",
     "copy",
 )
 
@@ -100,6 +102,16 @@ def test_the_bytes_are_those_that_tflite_micro_computes(kind: str, driver: Path,
         assert run(driver, whole, given, tmp_path) == wanted, f"{kind}, model {seed}"
         scattered = plan_of(model, graph, scattered_schedule(graph, seed))
         assert run(driver, scattered, given, tmp_path) == wanted, f"{kind}, model {seed}, rows anywhere"
+
+
+@pytest.mark.slow
+def test_products_of_matrices_are_tflite_micros_too(driver: Path, tmp_path: Path) -> None:
+    for seed in range(4 if "sanitized" in str(driver) else 20):
+        model = wide_matmul(seed)
+        inputs, graph = random_inputs(model, seed), import_bytes(model)
+        wanted = b"".join(as_bytes(run_tflm(model, inputs)))
+        for schedule in (separate_schedule(graph), scattered_schedule(graph, seed)):
+            assert run(driver, plan_of(model, graph, schedule), as_bytes(inputs), tmp_path) == wanted, seed
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from mlir_sources import shared
+from mlir_sources import ADD, SPLIT, shared
 from more_operator_models import FLOATS, INT16, MOVES
 from operator_models import Sampler
 from stowplan.errors import ModelError, StowplanError, UnsupportedError, UsageError
 from stowplan.flow.model import Model
 from stowplan.plugins.kinds import LoadOptions
-from stowplan_backend_mlir import Context, MlirBackend, compile, llvm_revision  # noqa: A004
+from stowplan_backend_mlir import Context, MlirBackend, compile, jit, llvm_revision  # noqa: A004
 from stowplan_backend_mlir.installation import REMEDY, processor
 from stowplan_backend_mlir.target import FORMS, OPTIONS, target
 from stowplan_backend_mlir.vetting import COMPARED, NAMES
@@ -68,6 +69,18 @@ def test_the_commands_compile_once_run_and_refuse(digits: Path, tmp_path: Path) 
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and message in refused.stderr
 
 
+def test_what_is_not_to_be_cached_is_nowhere_on_disk_and_what_is_can_be_explained(digits: Path, tmp_path: Path) -> None:
+    ahead = ["accelerate", str(digits), "-b", "mlir", "--aot", "cpu:emit=bytecode", "-o", str(tmp_path / "a.mlirbc")]
+    for words in ([*ahead, "--no-cache"], ["accelerate", str(digits), "-b", "mlir", "--on", "cpu"]):
+        assert stowplan(*words).returncode == 0
+        assert json.loads(stowplan("cache", "stats", "--json").stdout)["entries"] == 0
+    assert stowplan(*ahead).returncode == 0
+    (record,) = (tmp_path / "cache" / "store").glob("v1/records/*/*")
+    explained = stowplan("cache", "explain", record.name).stdout
+    for word in ("toolchain.tools.torch-mlir", "toolchain.tools.llvm", "toolchain.tools.plan", "source.digest"):
+        assert word in explained
+
+
 def test_what_a_key_has_is_the_tools_the_options_and_for_objects_the_processor() -> None:
     plain = BACKEND.toolchain("cpu")
     assert plain == BACKEND.toolchain("cpu:name=model:emit=object:opt=2")
@@ -109,14 +122,48 @@ def test_a_model_with_integer_weights_in_float_says_so() -> None:
     assert "operators compute in float with weights that are integers in the file" in loaded.acceleration.shares[0].why
 
 
-def test_signatures_are_chosen_by_name_and_number(context: Context) -> None:
-    path = shared("op-tflite", "mp_test_two_signature_keys_model.tflite")
-    with pytest.raises(UsageError) as err:
-        compile(path, cache="off", context=context, signature="none")
-    names = [part.strip("' ") for part in str(err.value).partition(": ")[2].rpartition(": ")[2].split(",")]
-    assert len(names) == 2
-    structures = [compile(path, cache="off", context=context, signature=one).structure for one in (*names, 0, 1)]
-    assert structures[:2] == structures[2:]
+@pytest.fixture
+def two_signatures(tmp_path: Path) -> Path:
+    """A model whose signatures are a sum and a product."""
+    model = ModelBuilder()
+    for index, kind in enumerate(("ADD", "MUL")):
+        if index:
+            model.subgraph(kind)
+        x, y = model.input("x", (1, 4), "float32"), model.input("y", (1, 4), "float32")
+        z = model.tensor("z", (1, 4), "float32")
+        model.operator(kind, [x, y], [z])
+        if index:
+            model.operator("ABS", [z], [z := model.tensor("positive", (1, 4), "float32")])
+        model.outputs(z)
+        model.signature(kind.lower(), {"x": x, "y": y}, {"z": z}, subgraph=index)
+    path = tmp_path / "two.tflite"
+    path.write_bytes(model.build())
+    return path
+
+
+def test_signatures_are_chosen_by_name_and_number(two_signatures: Path, context: Context) -> None:
+    import numpy as np
+
+    x, y = np.float32([[1, 2, 3, 4]]), np.float32([[5, 6, 7, 8]])
+    for signature, wanted in (("add", x + y), ("mul", x * y), (0, x + y), (1, x * y)):
+        artifact = compile(two_signatures, cache="off", context=context, signature=signature)
+        assert artifact.operators == (1 if signature in ("add", 0) else 2)
+        with jit(artifact, context=context) as code:
+            (found,) = code.run([x.tobytes(), y.tobytes()])
+        assert np.frombuffer(found, np.float32).tolist() == wanted.ravel().tolist()
+    with pytest.raises(UsageError, match="has no signature 'none'; it has 2: 'add', 'mul'"):
+        compile(two_signatures, cache="off", context=context, signature="none")
+
+
+def test_another_signature_is_another_file_and_not_found_in_the_cache(two_signatures: Path, tmp_path: Path) -> None:
+    files = []
+    for number in ("0", "1"):
+        out = tmp_path / f"{number}.mlirbc"
+        words = ["--aot", "cpu:emit=bytecode", "--signature", number, "--json", "-o", str(out)]
+        done = stowplan("accelerate", str(two_signatures), "-b", "mlir", *words)
+        assert json.loads(done.stdout)["cached"] is False
+        files.append(out.read_bytes())
+    assert files[0] != files[1]
 
 
 def single(kind: str, shape: tuple[int, ...] = (1, 4, 4, 1), result: str = "float32", **options: Any) -> bytes:
@@ -150,7 +197,7 @@ def converter_alone(model: bytes, monkeypatch: pytest.MonkeyPatch, context: Cont
     code = """if True:
         import sys
         from stowplan_backend_mlir import vetting, importing
-        importing.vet = lambda data: vetting.Vetted(operators=1, dequantized=0)
+        importing.vet = lambda data: (vetting.Vetted(operators=1, dequantized=0),) * 9
         from stowplan_backend_mlir import worker
         worker.main()"""
     monkeypatch.setattr("stowplan_backend_mlir.context.COMMAND", ("-c", code))
@@ -163,7 +210,6 @@ def test_the_converter_alone_still_gets_them_wrong(what: str, monkeypatch: pytes
     import numpy as np
 
     from oracles import open_litert_reference, random_inputs
-    from stowplan_backend_mlir import jit
 
     strided = ModelBuilder()
     x, y = strided.input("x", (4, 3), "float32"), strided.tensor("y", (4, 3), "float32")
@@ -305,3 +351,28 @@ def test_the_reference_names_every_option_and_operator() -> None:
     text = (Path(__file__).parents[1] / "REFERENCE.md").read_text(encoding="utf-8")
     for word in (*OPTIONS, *FORMS, *COMPARED):
         assert f"`{word}`" in text, word
+
+
+def test_the_commands_and_the_python_of_the_page_do_what_it_says(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vww.tflite").write_bytes(digits.read_bytes())
+    commands = [line[2:].split("  #")[0].split() for line in page.splitlines() if line.startswith("$ stowplan")]
+    for command in commands:
+        done = stowplan(*command[1:])
+        assert done.returncode == 0, done.stderr
+        assert command[-2:-1] != ["-o"] or (tmp_path / command[-1]).stat().st_size
+    assert len(commands) == 5
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {"image": bytes(64), "script": SPLIT, "text": ADD, "more": ["canonicalize"]}
+    exec(code[1], names)
+    assert len(names["scores"]) == 10 and (tmp_path / "vww.h").is_file()
+    assert names["tiled"].bytecode != names["artifact"].bytecode and names["folded"].bytecode_version == 5
+
+
+def test_doctor_says_whether_it_works() -> None:
+    found = stowplan("doctor")
+    assert "mlir" in found.stdout

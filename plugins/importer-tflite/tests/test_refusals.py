@@ -99,6 +99,19 @@ def two_outputs(model: ModelBuilder) -> int:
     return outputs[0]
 
 
+def computed(dtypes: tuple[str, str] = ("int8", "int8"), bias: Any = None, **options: Any) -> Build:
+    """A FULLY_CONNECTED whose weights are an input as well."""
+
+    def build(model: ModelBuilder) -> int:
+        x, w = model.input("x", (4, 2), dtypes[0], scale=0.5), model.input("w", (3, 2), dtypes[1], scale=0.5)
+        y = model.tensor("y", (4, 3), dtypes[0], scale=0.5)
+        inputs = [x, w] if bias is None else [x, w, model.constant("b", bias, scale=0.25)]
+        model.operator("FULLY_CONNECTED", inputs, [y], **options)
+        return y
+
+    return build
+
+
 def scales_of_another_axis(model: ModelBuilder) -> int:
     x, y = model.input("x", (4, 2), "int8", scale=0.5), model.tensor("y", (4, 3), "int8", scale=0.5)
     w = model.constant("w", np.ones((2, 3), np.int8), scale=[0.1, 0.2], axis=0)
@@ -218,6 +231,12 @@ CASES: list[tuple[str, Build]] = [
      unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((2, 3), np.int8), options="BatchMatMulOptions")),
     ("inputs of shapes 4x2 and 3x3 do not go together",
      unary("BATCH_MATMUL", shapes=((4, 2), (4, 3)), extra=np.ones((3, 3), np.int8), options="BatchMatMulOptions")),
+    ("computed weights with a fused activation and no bias", computed(fused_activation_function="RELU")),
+    ("computed weights of int8 with biases; without them, or of float32, they would be supported",
+     computed(bias=np.ones(3, np.int32))),
+    ("float32 activations with int8 weights; int8 with int8 and float32 with float32 would be supported",
+     computed(("float32", "int8"))),
+    ("2 inputs of shapes 1x4x4x2, 4", unary("ADD_N", dtypes=("float32", "float32"), extra=np.ones(4, np.float32))),
     ('weights "w" have scales along axis 0; 1 with zero points 0 would be supported', scales_of_another_axis),
     ("int8 with int32; two inputs of one type would be supported",
      unary("SQUARED_DIFFERENCE", extra=np.ones((1, 4, 4, 2), np.int32))),

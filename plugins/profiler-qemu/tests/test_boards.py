@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from more_operator_models import wide_matmul
 from operator_models import operator_model
 from oracles import open_tflm, random_inputs
 from standard_models import LEAST, in_both_ways, standard_model, standard_plan
@@ -92,6 +93,19 @@ def test_random_operators_equal_tflite_micro_on_cores_with_kernels_of_their_own(
         arrays = random_inputs(model, seed)
         with QemuCompiled(plan_of(tmp_path / "model.tflite"), BoardOptions(board=board(name))) as compiled:
             assert compiled.run([a.tobytes() for a in arrays]) == [out.tobytes() for out in open_tflm(model)(arrays)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
+def test_products_of_matrices_equal_tflite_micro_on_cores_with_kernels_of_their_own(name: str, tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        model = wide_matmul(seed)
+        (tmp_path / "model.tflite").write_bytes(model)
+        arrays = random_inputs(model, seed)
+        with QemuCompiled(plan_of(tmp_path / "model.tflite"), BoardOptions(board=board(name))) as compiled:
+            outputs, report = compiled.measure([a.tobytes() for a in arrays])
+            assert outputs == [out.tobytes() for out in open_tflm(model)(arrays)], seed
+            assert report.stack_bytes < SMALL_STACK + 256
 
 
 def test_streamed_rows_are_read_as_the_run_needs_them(inputs: list[bytes]) -> None:

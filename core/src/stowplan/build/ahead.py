@@ -24,6 +24,7 @@ def document(backend: ModelBackend, model: Model, vendor: str, options: LoadOpti
         "kind": "precompiled",
         "source": {"name": model.name, "digest": model.digest},
         "target": {"vendor": vendor, "device": options.device},
+        "options": {"signature": options.signature, "precision": options.precision},
         "toolchain": {"backend": backend.name, "tools": dict(backend.toolchain(vendor))},
     }
 

@@ -224,6 +224,7 @@ NODE_KINDS: Mapping[str, NodeKind] = {
         _kind("l2_normalization_s8", 81, "each run of `depth` elements divided by its length, int8 to scale 1/128",
               "depth", "input_zero_point"),
         _kind("rsqrt_s16", 82, "1 / square root of int16, scaled after 20 bits were added", "multiplier", "shift"),
+        _kind("resize_bilinear_s16", 83, "interpolation between neighbours, int16; weights have 10 bits", *_TABLES),
         _kind("arithmetic_int", 70, "a function of two operands with broadcast, any integer type; results wrap",
               *_BROADCAST, "function", "dtype"),
         _kind("conv_2d_groups_f32", 71, "convolution in groups, float32; weights [O,KH,KW,I/groups]",

@@ -39,14 +39,13 @@ def cases(view: PlanView) -> dict[str, bool]:
 
     return {
         "STOW_WITH_DSP_MM_FALLBACK": any_of("conv_2d_s8", _conv_is_slow)
-        or any_of("fully_connected_s8", _dense_is_slow),
+        or any_of("fully_connected_s8", _dense_is_slow)
+        or any_of("batch_matmul_int", _matmul_is_slow),
         "STOW_WITH_DSP_DEPTHWISE_FALLBACK": any_of("depthwise_conv_2d_s8", _depthwise_is_slow_with_dsp),
         "STOW_WITH_HELIUM_DEPTHWISE_FALLBACK": any_of("depthwise_conv_2d_s8", _depthwise_is_slow_with_helium),
         "STOW_WITH_ADD_FALLBACK": any_of("add_s8", _add_is_slow),
         "STOW_WITH_DILATED_COLUMNS": any_of("conv_2d_s8", lambda node: node.params["dilation_w"] != 1),
-        "STOW_WITH_LONG_VECTORS": any(
-            node.kind in ("conv_2d_s8", "fully_connected_s8") and node.params["weights_step"] > _PATCH for node in nodes
-        ),
+        "STOW_WITH_LONG_VECTORS": any(_keeps_sums(node) for node in nodes),
         "STOW_WITH_ROWS_APART": any_of("fully_connected_s8", _lies_apart),
         "STOW_WITH_ACCUMULATORS": any(node.accumulates for node in nodes),
     }
@@ -83,6 +82,13 @@ def _lies_apart(node: _Node) -> bool:
     return not node.together or node.params["features"] != node.params["weights_step"]
 
 
+def _keeps_sums(node: _Node) -> bool:
+    """Whether sums are not yet outputs: of vectors that come in parts, and of all products of two computed matrices."""
+    if node.kind in ("conv_2d_s8", "fully_connected_s8"):
+        return node.params["weights_step"] > _PATCH
+    return node.kind == "batch_matmul_int"
+
+
 def _conv_is_slow(node: _Node) -> bool:
     """Vectors are read where they lie only if a kernel has one row; else from a patch, which is aligned."""
     p = node.params
@@ -94,6 +100,11 @@ def _dense_is_slow(node: _Node) -> bool:
     p = node.params
     in_place = p["features"] == p["weights_step"] and node.row_bytes % 4 != 0
     return not p["bounded"] or p["weights_step"] % 4 != 0 or in_place
+
+
+def _matmul_is_slow(node: _Node) -> bool:
+    """Rows of the first matrix are read where they lie."""
+    return node.params["k"] % 4 != 0 or node.row_bytes % 4 != 0
 
 
 def _depthwise_is_slow_with_dsp(node: _Node) -> bool:

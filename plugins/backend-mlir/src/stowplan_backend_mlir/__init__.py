@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         LoadOptions,
         Partitioning,
         Precompiled,
+        Profile,
+        Profiler,
         SourceOptions,
     )
     from stowplan_backend_mlir.artifact import Artifact as Artifact
@@ -111,9 +113,27 @@ class MlirBackend:
         raise _no_plans()
 
 
+class MlirProfiler:
+    """Times what each operator of a model became."""
+
+    name: str = "mlir"
+    summary: str = "models of backend mlir, operator by operator: code that reads the processor's counter between them"
+    cost_bytes: int = 0
+
+    def attach(self, compiled: Compiled) -> Profile:
+        from stowplan_backend_mlir.profiler import MlirProfile
+
+        return MlirProfile.of(compiled)
+
+
 @hook
 def stowplan_backends() -> Sequence[Backend]:
     return [MlirBackend()]
+
+
+@hook
+def stowplan_profilers() -> Sequence[Profiler]:
+    return [MlirProfiler()]
 
 
 def _no_plans() -> Exception:

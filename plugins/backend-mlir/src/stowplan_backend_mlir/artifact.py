@@ -22,12 +22,22 @@ class Function:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a run that is timed: the number of its operator in the model, the operator's kind and output."""
+
+    index: int
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Artifact:
     """Transformed bytecode. `key` has all inputs and the structure, `lookup_key` the source's bytes in its place.
 
     `document` is what the key is the digest of, `cache` is "hit", "structure" (the source was another, its meaning the
     same), "miss" or "off". A part that was not done took 0 ns. `inputs` and `outputs` are None for what was no TFLite
-    model; `dequantized` of its `operators` compute in float with integer weights.
+    model; `dequantized` of its `operators` compute in float with integer weights. `parts` are those of a run that code
+    made for a profile tells apart.
     """
 
     name: str
@@ -42,6 +52,7 @@ class Artifact:
     outputs: tuple[Port, ...] | None = None
     operators: int = 0
     dequantized: int = 0
+    parts: tuple[Part, ...] = ()
     cache: str = "miss"
     timings_ns: Mapping[str, int] = field(default_factory=dict, compare=False)
     labels: Mapping[str, Any] = field(default_factory=dict, compare=False)

@@ -16,7 +16,7 @@ from stowplan.cache.files import sha256
 from stowplan.cache.layers import Layer, Layered
 from stowplan.errors import StowplanError, UsageError
 from stowplan.nouns import dataclass
-from stowplan_backend_mlir.artifact import BYTECODE, Artifact, functions_of, ports_of, version_of
+from stowplan_backend_mlir.artifact import BYTECODE, Artifact, Part, functions_of, ports_of, version_of
 from stowplan_backend_mlir.context import Context, context_or
 from stowplan_backend_mlir.installation import llvm_revision as installed_revision
 from stowplan_backend_mlir.installation import require, versions
@@ -36,13 +36,15 @@ def compile(  # noqa: A001 - the name that it has in every library of this kind
     llvm_revision: str = "",
     telemetry: Observer | None = None,
     signature: int | str = 0,
+    profile: bool = False,
     **options: Any,
 ) -> Artifact:
     """Return the bytecode of a TFLite model, or of MLIR as text, bytecode or a module of torch-mlir.
 
     Without a plan, `options` are those of `CompilationPlan` and `pipeline_version`; with one there may be none. A
     `context` is used and left open. `llvm_revision` stands for the installed LLVM in the key. `signature` chooses
-    among a TFLite model's. Raises `UsageError`, `ModelError`, `UnsupportedError`, and `RuntimeFailure` for a crash.
+    among a TFLite model's. Code for a `profile` reads a counter between operators, and is kept nowhere.
+    Raises `UsageError`, `ModelError`, `UnsupportedError`, and `RuntimeFailure` for a crash.
     """
     if plan is not None and options:
         raise UsageError(
@@ -54,7 +56,8 @@ def compile(  # noqa: A001 - the name that it has in every library of this kind
     events = telemetry_of(telemetry, plan.labels)
     started = time.monotonic_ns()
     document = document_of(data, plan, signature, llvm_revision or installed_revision())
-    return _Compilation(name, data, plan, document, layer_of(cache), context, events, started).artifact()
+    layer = None if profile else layer_of(cache)
+    return _Compilation(name, data, plan, document, layer, context, events, started, profile).artifact()
 
 
 def invalidate(cache: Cache = "memory", key: str = "all") -> int:
@@ -99,6 +102,7 @@ class _Compilation:
     context: Context | None
     events: Telemetry
     started_ns: int
+    profile: bool
 
     def artifact(self) -> Artifact:
         cache = self.given or Layered([])
@@ -122,7 +126,7 @@ class _Compilation:
             begun = time.monotonic_ns()
             parsed, _ = context.call(
                 "parse", {"signature": self.document["source"]["signature"],
-                          "context_options": dict(self.plan.context_options)},
+                          "context_options": dict(self.plan.context_options), "ticks": self.profile},
                 [self.data], where=self.name,
             )  # fmt: skip
             timings = {"lookup": lookup_ns, "parse": time.monotonic_ns() - begun}
@@ -133,19 +137,20 @@ class _Compilation:
             if known is not None:
                 data, status = known.files[BYTECODE], "structure"
             else:
-                data, status = self._transformed(context, parsed["module"], timings), "miss"
+                (data, meta["parts"]), status = self._transformed(context, parsed, timings), "miss"
         cost = {"cost_ns": sum(timings.values()), "made_ns": time.time_ns()}
         for one in (self.document, document):
             if not cache.put(Entry(document=one, files={BYTECODE: data}, meta={**meta, **cost})) and self.given:
                 self.events.event("failure", key=keys.digest(one), reason="the cache took no entry")
         return self._made(data, meta, status if self.given else "off", timings)
 
-    def _transformed(self, context: Context, module: int, timings: dict[str, int]) -> bytes:
-        schedule = self.plan.schedule
+    def _transformed(self, context: Context, parsed: Facts, timings: dict[str, int]) -> tuple[bytes, list[int]]:
+        schedule, ports = self.plan.schedule, parsed["ports"]
         begun = time.monotonic_ns()
         answer, (data,) = context.call(
             "transform", {
-                "module": module, "steps": [_sent(step) for step in self.plan.steps],
+                "module": parsed["module"], "names": ports["names"] if ports else [],
+                "steps": [_sent(step) for step in self.plan.steps],
                 "schedule": None if schedule is None else schedule.declaration(),
                 "transform_options": dict(self.plan.transform_options), "emit_version": self.plan.emit_version,
             },
@@ -154,7 +159,7 @@ class _Compilation:
         timings.update(transform=answer["transform_ns"], serialize=answer["serialize_ns"])
         self.events.event("transform", start_ns=begun, duration_ns=timings["transform"])
         self.events.event("serialize", start_ns=begun + timings["transform"], duration_ns=timings["serialize"])
-        return data
+        return data, answer["parts"]
 
     def _usable(self, cache: Layer, key: str) -> Entry | None:
         """Return an entry that holds what it should; any other is removed, said, and as if it were not there."""
@@ -184,9 +189,14 @@ class _Compilation:
             inputs=None if ports is None else ports_of(ports["inputs"]),
             outputs=None if ports is None else ports_of(ports["outputs"]),
             operators=0 if ports is None else ports["operators"],
-            dequantized=0 if ports is None else ports["dequantized"],
+            dequantized=0 if ports is None else ports["dequantized"], parts=_parts(meta),
             cache=status, timings_ns=done, labels=self.plan.labels,
         )  # fmt: skip
+
+
+def _parts(meta: Facts) -> tuple[Part, ...]:
+    names = meta["ports"]["names"] if meta["ports"] else []
+    return tuple(Part(index=index, kind=names[index][0], name=names[index][1]) for index in meta.get("parts", ()))
 
 
 def structure_document(document: Mapping[str, Any], structure: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from stowplan_backend_mlir.compiling import Observer, telemetry_of
 from stowplan_backend_mlir.context import Context, context_or
 from stowplan_backend_mlir.header import header
 from stowplan_backend_mlir.importing import ENTRY
+from stowplan_backend_mlir.ticks import FUNCTION as TICKS
 
 OPT_LEVELS = (0, 1, 2, 3)
 FORMS = ("object", "llvm")
@@ -40,7 +42,7 @@ class Jit:
         try:
             answer, _ = self._context.call(
                 "load", {
-                    "functions": {name: _plain(one) for name, one in artifact.functions.items()},
+                    "functions": _callable(artifact),
                     "opt_level": opt_level, "initialize": initialize,
                     "shared_libraries": [str(Path(one).absolute()) for one in shared_libraries],
                 },
@@ -61,6 +63,11 @@ class Jit:
         """Run once; return the outputs and what the call alone took, in nanoseconds."""
         outputs, _, duration_ns = self._call(symbol, inputs)
         return outputs, duration_ns
+
+    def ticks(self) -> list[int]:
+        """Return what the counter was in the last run of code made for a profile: before each part, and at the end."""
+        _, (data,) = self._request(TICKS, [], [])
+        return [one for (one,) in struct.iter_unpack("<q", data)]
 
     def invoke(self, symbol: str, *arguments: Any) -> Any:
         """Call a function with numbers for scalars and bytes for tensors; return one result, a tuple, or None."""
@@ -86,21 +93,23 @@ class Jit:
         self.close()
 
     def _call(self, symbol: str, arguments: Sequence[Any]) -> tuple[list[bytes], list[Any], int]:
+        function = _function(self.artifact, symbol)
+        tensors, scalars = _sorted(f"{self.artifact.name}: {symbol}", function, arguments)
+        begun = time.monotonic_ns()
+        answer, outputs = self._request(symbol, scalars, tensors)
+        self._telemetry.event(
+            "execution", start_ns=begun, duration_ns=answer["duration_ns"], symbol=symbol, **self._facts
+        )
+        return outputs, answer["scalars"], answer["duration_ns"]
+
+    def _request(self, symbol: str, scalars: list[Any], tensors: list[bytes]) -> tuple[Any, list[bytes]]:
         name, context = self.artifact.name, self._context
         if context is None:
             raise RuntimeFailure(f"{name}: this model was closed")
         if context.pid is None or context.generation != self._generation:
             raise RuntimeFailure(f"{name}: the process that held this model is gone; make a new one with jit()")
-        function = _function(self.artifact, symbol)
-        tensors, scalars = _sorted(f"{name}: {symbol}", function, arguments)
-        begun = time.monotonic_ns()
-        answer, outputs = context.call(
-            "run", {"model": self._number, "symbol": symbol, "scalars": scalars}, tensors, where=name
-        )
-        self._telemetry.event(
-            "execution", start_ns=begun, duration_ns=answer["duration_ns"], symbol=symbol, **self._facts
-        )
-        return outputs, answer["scalars"], answer["duration_ns"]
+        facts = {"model": self._number, "symbol": symbol, "scalars": scalars}
+        return context.call("run", facts, tensors, where=name)
 
 
 def jit(
@@ -222,6 +231,15 @@ def _sorted(where: str, function: Function, arguments: Sequence[Any]) -> tuple[l
             raise RuntimeFailure(f"{where}: input {number} has {len(data)} bytes, it takes {wanted}")
         tensors.append(data)
     return tensors, scalars
+
+
+def _callable(artifact: Artifact) -> dict[str, Any]:
+    """Return the functions that may be called, with that which says what the counter was."""
+    found = {name: _plain(one) for name, one in artifact.functions.items()}
+    if artifact.parts:
+        size = len(artifact.parts) + 1
+        found[TICKS] = {"inputs": [], "outputs": [{"shape": [size], "element": "i64", "tensor": False}]}
+    return found
 
 
 def _plain(function: Function) -> Mapping[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 from stowplan.errors import ModelError
-
-MOST_ITEMS = 1 << 24
 
 
 class Table:
@@ -21,7 +21,7 @@ class Table:
 
     def value(self, field: int, form: str, default: int = 0) -> int:
         at = self._place(field)
-        return default if at is None else number(self.data, form, at)
+        return default if at is None else int(number(self.data, form, at))
 
     def flag(self, field: int) -> bool:
         return bool(self.value(field, "<B"))
@@ -33,12 +33,19 @@ class Table:
     def tables(self, field: int) -> list[Table]:
         return [Table(self.data, at + number(self.data, "<I", at)) for at in self._items(field, 4)]
 
-    def integers(self, field: int) -> list[int]:
-        return [number(self.data, "<i", at) for at in self._items(field, 4)]
+    def integers(self, field: int, most: int) -> list[int]:
+        """Return the first of a vector: a file may have many operators share one that is as long as the file."""
+        return [int(number(self.data, "<i", at)) for at in islice(self._items(field, 4), most)]
 
-    def bytes(self, field: int) -> bytes:
+    def real(self, field: int) -> float:
+        """Return the first of a vector of floats, 0 where there is none."""
+        for at in self._items(field, 4):
+            return float(number(self.data, "<f", at))
+        return 0.0
+
+    def bytes(self, field: int, most: int) -> bytes:
         start, count = self._vector(field, 1)
-        return self.data[start : start + count]
+        return self.data[start : start + min(count, most)]
 
     def _items(self, field: int, size: int) -> Iterator[int]:
         start, count = self._vector(field, size)
@@ -50,7 +57,7 @@ class Table:
             return 0, 0
         start = at + number(self.data, "<I", at)
         count = number(self.data, "<I", start)
-        if count > MOST_ITEMS * 256 or start + 4 + count * size > len(self.data):
+        if start + 4 + count * size > len(self.data):
             raise _damaged()
         return start + 4, count
 
@@ -67,11 +74,10 @@ def root(data: bytes) -> Table:
     return Table(data, number(data, "<I", 0))
 
 
-def number(data: bytes, form: str, at: int) -> int:
+def number(data: bytes, form: str, at: int) -> Any:
     if at < 0 or at + struct.calcsize(form) > len(data):
         raise _damaged()
-    found: int = struct.unpack_from(form, data, at)[0]
-    return found
+    return struct.unpack_from(form, data, at)[0]
 
 
 def _damaged() -> ModelError:

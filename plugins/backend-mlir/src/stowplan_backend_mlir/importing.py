@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from hashlib import sha256
@@ -10,6 +9,7 @@ from io import BytesIO
 from typing import Any
 
 from stowplan.errors import ModelError, UnsupportedError, UsageError
+from stowplan_backend_mlir import said
 from stowplan_backend_mlir.mending import mend
 from stowplan_backend_mlir.plan import NEWEST_BYTECODE
 from stowplan_backend_mlir.said import line
@@ -24,20 +24,23 @@ held: dict[int, Any] = {}
 
 
 def parse(
-    blocks: Sequence[bytes], *, signature: int | str, context_options: dict[str, Any]
+    blocks: Sequence[bytes], *, signature: int | str, context_options: dict[str, Any], ticks: bool = False
 ) -> tuple[dict[str, Any], Sequence[bytes]]:
-    """Read a model or a module, and say what it has and what it is, whatever it is called."""
+    """Read a model or a module, and say what it has and what it is, whatever it is called.
+
+    For `ticks` the places that operations come from are kept.
+    """
     from torch_mlir import ir
 
     context = ir.Context()
     with context, ir.Location.unknown():
         _set_up(context, context_options)
         if blocks[0][4:8] == b"TFL3":
-            module, ports = _converted(context, blocks[0], signature)
+            module, ports = _converted(context, blocks[0], signature, ticks)
         else:
             module, ports = _parsed(ir, blocks[0]), None
         functions = _functions(module)
-        structure = _structure(module)
+        structure = _structure(module, keep_places=ticks)
     number = max(held, default=0) + 1
     held.clear()  # one that was never transformed was found in a cache
     held[number] = module
@@ -78,19 +81,20 @@ def _parsed(ir: Any, data: bytes) -> Any:
         raise ModelError(f"MLIR cannot read it: {line(err)}") from None
 
 
-def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, dict[str, Any]]:
+def _converted(context: Any, data: bytes, signature: int | str, places: bool) -> tuple[Any, dict[str, Any]]:
     """Return a TFLite model as a module in TOSA with one function, its free dimensions bound to 1."""
     from torch_mlir import ir
 
     vetted = vet(data)
     strict, context.allow_unregistered_dialects = context.allow_unregistered_dialects, True
-    tosa = _tosa(data)
+    tosa = _tosa(data, places)
     try:
         module = _parsed(ir, tosa)  # what the converter left in TFLite's own dialect is refused by name
     except ModelError as err:
         raise UnsupportedError(f"what the converter makes of it is no TOSA: {err}", [str(err)]) from None
     context.allow_unregistered_dialects = strict
     function = _chosen(module, signature)
+    position = [one.operation for one in module.body.operations].index(function.operation)
     _require_tosa(function)
     _keep_only(module, function)
     names = _names(function)
@@ -105,36 +109,30 @@ def _converted(context: Any, data: bytes, signature: int | str) -> tuple[Any, di
     inputs, outputs = _types(function)
     return module, {
         "inputs": _ports(names[0], inputs), "outputs": _ports(names[1], outputs),
-        "operators": vetted.operators, "dequantized": vetted.dequantized,
+        "operators": vetted[position].operators, "dequantized": vetted[position].dequantized,
+        "names": vetted[position].outputs if places else (),
     }  # fmt: skip
 
 
-def _tosa(data: bytes) -> bytes:
+def _tosa(data: bytes, places: bool) -> bytes:
     """Run the converter, which reads files only. What it complains of goes to standard error."""
     import tosa_converter_for_tflite as converter
 
-    before, written = _said_so_far(), BytesIO()
+    before, written = said.so_far(), BytesIO()
+    debug = converter.TosaConverterDebugInfo.Enable if places else converter.TosaConverterDebugInfo.Disabled
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file:
         file.write(data)
         file.flush()
         try:
-            converter.tflite_flatbuffer_to_tosa_mlir(file.name, written)
+            converter.tflite_flatbuffer_to_tosa_mlir(
+                file.name, written, converter.TosaConverterOutputFormat.Bytecode, debug
+            )
         except (RuntimeError, ValueError) as err:
-            words = _said_since(before)
-            said = line(words or err)
+            why = line(said.since(before, "rror") or err)
             if "legalize" in str(err):
-                raise UnsupportedError(f"cannot be converted to TOSA: {said}", [said]) from None
-            raise ModelError(f"the converter cannot read it: {said}") from None
+                raise UnsupportedError(f"cannot be converted to TOSA: {why}", [why]) from None
+            raise ModelError(f"the converter cannot read it: {why}") from None
     return written.getvalue()
-
-
-def _said_so_far() -> int:
-    return os.fstat(2).st_size
-
-
-def _said_since(before: int) -> str:
-    text = os.pread(2, 1 << 16, before).decode("utf-8", "replace")
-    return "\n".join(part for part in text.splitlines() if "rror" in part)
 
 
 def _chosen(module: Any, signature: int | str) -> Any:
@@ -217,10 +215,13 @@ def _return_bound(function: Any) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, types))
 
 
-def _structure(module: Any) -> str:
+def _structure(module: Any, keep_places: bool) -> str:
     """Return the digest of a module without places: same operations, types and constants, same digest."""
-    run_passes(module, "strip-debuginfo")
-    return sha256(bytecode(module, NEWEST_BYTECODE)).hexdigest()
+    from torch_mlir import ir
+
+    bare = ir.Module.parse(bytecode(module, NEWEST_BYTECODE)) if keep_places else module
+    run_passes(bare, "strip-debuginfo")
+    return sha256(bytecode(bare, NEWEST_BYTECODE)).hexdigest()
 
 
 def _functions(module: Any) -> dict[str, Any]:

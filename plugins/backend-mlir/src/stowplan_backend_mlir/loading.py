@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from stowplan.errors import ModelError, UsageError
 from stowplan.flow.model import Model
@@ -16,11 +18,12 @@ from stowplan_backend_mlir.target import Target, target
 
 
 class MlirModel:
-    """A model as machine code, in a process of its own."""
+    """A model as machine code, in a process of its own. Runs are also told to `recording` while there is one."""
 
     def __init__(self, artifact: Artifact, code: Jit, context: Context, acceleration: Acceleration) -> None:
         self.artifact = artifact
         self.acceleration = acceleration
+        self.recording: Recording | None = None
         self._code = code
         self._context = context
 
@@ -37,10 +40,13 @@ class MlirModel:
         return self.acceleration.fully
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        return self._code.run(inputs)
+        return self.run_with_metrics(inputs)[0]
 
     def run_with_metrics(self, inputs: Sequence[bytes]) -> tuple[list[bytes], Metrics]:
+        started_ns = time.monotonic_ns()
         outputs, duration_ns = self._code.timed(inputs)
+        if self.recording is not None and self.recording.is_on:
+            self.recording.note_run(started_ns, duration_ns, self._code.ticks())
         return outputs, Metrics(duration_ns=duration_ns)
 
     def close(self) -> None:
@@ -49,13 +55,21 @@ class MlirModel:
         self._context.close()
 
 
+class Recording(Protocol):
+    """What is told of each run: when it began, how long it took, and the counter before each part and at the end."""
+
+    is_on: bool
+
+    def note_run(self, started_ns: int, duration_ns: int, ticks: Sequence[int]) -> None: ...
+
+
 def load_model(model: Model, options: LoadOptions) -> MlirModel:
     """Compile for the processor and load the code. Raises what compiling raises, and `UsageError`."""
     targets = [target(name) for name in options.accelerators]
     _check(options)
     context = Context()
     try:
-        artifact = _compiled(model, options, context)
+        artifact = _compiled(model, options, context, profile=options.profile)
         code = jit(artifact, opt_level=targets[0].opt_level, context=context)
     except BaseException:
         context.close()
@@ -86,10 +100,10 @@ def _written(artifact: Artifact, wanted: Target) -> bytes:
     return emit(artifact, form=wanted.form, name=wanted.name, opt_level=wanted.opt_level).data
 
 
-def _compiled(model: Model, options: LoadOptions, context: Context | None) -> Artifact:
+def _compiled(model: Model, options: LoadOptions, context: Context | None, profile: bool = False) -> Artifact:
     if model.data[4:8] != b"TFL3":
         raise ModelError(f"{model.name}: is no TFLite model, and the converter reads no other; export it as .tflite")
-    return compiling.compile(model, cache="layered", context=context, signature=options.signature)
+    return compiling.compile(model, cache="memory", context=context, signature=options.signature, profile=profile)
 
 
 def _counts(artifact: Artifact) -> Partitioning:

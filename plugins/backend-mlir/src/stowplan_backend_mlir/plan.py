@@ -34,14 +34,21 @@ class PassStep:
 
 GivenStep = str | PassStep | tuple[str, Sequence[Any]] | Callable[..., Any]
 
+COPIES = "stowplan_backend_mlir.passes:copies_to_linalg"
+"""The last pass of the default pipeline that sees operations a model has, one behind the other."""
+_BUFFERIZE = (
+    "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map "
+    "buffer-alignment=0}"
+)
+"""Where memory is aligned its address goes through an integer, and LLVM then takes all buffers for aliases."""
 LLVM: tuple[GivenStep, ...] = (
     "func.func(tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,tosa-to-scf)",
     "canonicalize,cse,func.func(linalg-fuse-elementwise-ops),canonicalize,cse",
     SCHEDULE,
-    "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map}",
+    _BUFFERIZE,
     "buffer-results-to-out-params{modify-public-functions=true hoist-static-allocs=true}",
     "func.func(buffer-hoisting,buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse",
-    PassStep(name="copies-to-linalg", version="1", run="stowplan_backend_mlir.passes:copies_to_linalg"),
+    PassStep(name="copies-to-linalg", version="1", run=COPIES),
     "func.func(convert-linalg-to-loops),canonicalize,cse,expand-strided-metadata,lower-affine,convert-scf-to-cf",
     "arith-expand,convert-math-to-llvm,convert-math-to-libm,convert-arith-to-llvm,convert-index-to-llvm",
     "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-cf-to-llvm",

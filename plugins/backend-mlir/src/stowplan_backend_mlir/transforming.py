@@ -9,21 +9,25 @@ from typing import Any
 
 from stowplan.errors import ModelError, RuntimeFailure, UnsupportedError, UsageError
 from stowplan_backend_mlir.importing import bytecode, held, run_passes
-from stowplan_backend_mlir.plan import NEWEST_BYTECODE, SCHEDULE
+from stowplan_backend_mlir.plan import COPIES, NEWEST_BYTECODE, SCHEDULE
 from stowplan_backend_mlir.said import line
+from stowplan_backend_mlir.ticks import add_ticks
 
 Step = str | list[str]
 
 
 def transform(
     blocks: Sequence[bytes], *, module: int, steps: list[Step], schedule: dict[str, Any] | None,
-    transform_options: dict[str, bool], emit_version: int,
+    transform_options: dict[str, bool], emit_version: int, names: list[list[str]],
 ) -> tuple[dict[str, Any], Sequence[bytes]]:  # fmt: skip
-    """Return the module's bytecode after all steps, and how long those and the writing took."""
+    """Return the module's bytecode after all steps, and how long those and the writing took.
+
+    With `names`, kind and output of each operator, the code reads a counter between them; `parts` says between which.
+    """
     from torch_mlir import ir
 
     parsed = held.pop(module)
-    started = time.monotonic_ns()
+    started, parts = time.monotonic_ns(), list[int]()
     with parsed.context, ir.Location.unknown():
         if schedule is not None:
             apply = _schedule(blocks[0], schedule, transform_options)
@@ -31,6 +35,8 @@ def transform(
         for step in steps:
             if isinstance(step, list):
                 _run_own(parsed, *step)
+                if names and step[2] == COPIES:
+                    parts = add_ticks(parsed, names)
             elif step == SCHEDULE:
                 if schedule is not None:
                     apply(parsed)
@@ -38,7 +44,8 @@ def transform(
                 _run(parsed, step)
         transformed = time.monotonic_ns()
         data = _written(parsed, emit_version)
-    return {"transform_ns": transformed - started, "serialize_ns": time.monotonic_ns() - transformed}, [data]
+    spent = {"transform_ns": transformed - started, "serialize_ns": time.monotonic_ns() - transformed}
+    return {**spent, "parts": parts}, [data]
 
 
 def _run(module: Any, text: str) -> None:
@@ -49,8 +56,10 @@ def _run(module: Any, text: str) -> None:
     except ir.MLIRError as err:
         raise UnsupportedError(f"a pass failed: {line(err)}", [line(err)]) from None
     except ValueError as err:
-        said = [part for part in str(err).splitlines() if "error:" in part]
-        raise UsageError(f"pipeline {text[:100]!r}: {said[0].partition('error: ')[2][:200] if said else err}") from None
+        errors = [part for part in str(err).splitlines() if "error:" in part]
+        raise UsageError(
+            f"pipeline {text[:100]!r}: {errors[0].partition('error: ')[2][:200] if errors else err}"
+        ) from None
 
 
 def _run_own(module: Any, name: str, version: str, place: str) -> None:

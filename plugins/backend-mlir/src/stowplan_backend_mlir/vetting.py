@@ -29,7 +29,7 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
     "FLOOR": _FLOATS, "FULLY_CONNECTED": _ACTIVATIONS, "L2_NORMALIZATION": _FLOATS,
     "LOGISTIC": _ACTIVATIONS, "MAX_POOL_2D": _ACTIVATIONS, "MUL": _NUMBERS, "RELU": _ACTIVATIONS,
     "RELU_N1_TO_1": _FLOATS, "RELU6": _BYTES, "RESHAPE": _ANY, "RESIZE_BILINEAR": _BYTES,
-    "SOFTMAX": _BYTES, "SPACE_TO_DEPTH": _ANY, "TANH": _ACTIVATIONS, "PAD": _ANY,
+    "SOFTMAX": _ACTIVATIONS, "SPACE_TO_DEPTH": _ANY, "TANH": _ACTIVATIONS, "PAD": _ANY,
     "GATHER": _ANY, "BATCH_TO_SPACE_ND": _ANY, "SPACE_TO_BATCH_ND": _ANY, "TRANSPOSE": _ANY,
     "MEAN": _BYTES, "SUB": _NUMBERS, "DIV": _FLOATS, "SQUEEZE": _ANY,
     "STRIDED_SLICE": _ANY, "EXP": _FLOATS, "SPLIT": _ANY, "LOG_SOFTMAX": _FLOATS,
@@ -69,15 +69,23 @@ NAMES = """
 """.split()
 """Operators by their code in files; those after them are StableHLO's, and no model for a device has one."""
 _CUSTOM = 32
+SOFTMAX_SPAN = 10
+MOST_NAME = 1024
+MOST_CONSTANT = 256
+"""What is read of a constant: strides are at most eight numbers."""
 _HYBRID = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL")
 _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "bool")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vetted:
-    """What is known of a model: its operators, and how many compute in float with weights of 8 bits or fewer."""
+    """What is known of a subgraph: its operators, and how many compute in float with weights of 8 bits or fewer.
+
+    `outputs` are kind and first output's name of each.
+    """
 
     operators: int
+    outputs: tuple[tuple[str, str], ...] = ()
     dequantized: int
 
 
@@ -90,7 +98,7 @@ class _Operator:
     buffers: list[Table]
 
     def input(self, number: int) -> Table | None:
-        indices = self.table.integers(1)
+        indices = self.table.integers(1, number + 1)
         index = indices[number] if number < len(indices) else -1
         if index >= len(self.tensors):
             raise ModelError("is damaged: an operator names a tensor that it does not have; export it again")
@@ -101,39 +109,61 @@ class _Operator:
         return "" if tensor is None else _type(tensor)
 
     @property
+    def result(self) -> Table | None:
+        indices = self.table.integers(2, 1)
+        return self.tensors[indices[0]] if indices and 0 <= indices[0] < len(self.tensors) else None
+
+    @property
     def result_type(self) -> str:
-        indices = self.table.integers(2)
-        return _type(self.tensors[indices[0]]) if indices and 0 <= indices[0] < len(self.tensors) else ""
+        return "" if self.result is None else _type(self.result)
+
+    @property
+    def output(self) -> str:
+        return "" if self.result is None else self.result.bytes(3, MOST_NAME).decode("utf-8", "replace")
 
     def constant(self, number: int) -> list[int]:
         """Return a constant input of 32-bit integers; nothing where it is computed."""
         tensor = self.input(number)
         index = -1 if tensor is None else tensor.value(2, "<I")
-        data = self.buffers[index].bytes(0) if 0 <= index < len(self.buffers) else b""
+        data = self.buffers[index].bytes(0, MOST_CONSTANT) if 0 <= index < len(self.buffers) else b""
         return [one for (one,) in struct.iter_unpack("<i", data[: len(data) // 4 * 4])]
+
+    @property
+    def scale(self) -> float:
+        """Return the scale of the first input; 0 where it has none."""
+        tensor = self.input(0)
+        quantization = None if tensor is None else tensor.table(4)
+        return 0.0 if quantization is None else quantization.real(2)
 
     @property
     def options(self) -> Table | None:
         return self.table.table(4)
 
 
-def vet(data: bytes) -> Vetted:
-    """Return what a TFLite file has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
+def vet(data: bytes) -> tuple[Vetted, ...]:
+    """Return what each subgraph has. Raises `ModelError`, and `UnsupportedError` naming all that is not trusted."""
     model = root(data)
     codes, buffers, subgraphs = model.tables(1), model.tables(4), model.tables(2)
     if not subgraphs:
         raise ModelError("has no subgraph; export it again")
     untested: dict[str, None] = {}
     wrong: dict[str, None] = {}
-    dequantized = 0
+    vetted: list[Vetted] = []
+    seen = 0
     for subgraph in subgraphs:
-        tensors = subgraph.tables(0)
-        for table in subgraph.tables(3):
+        tensors, operators = subgraph.tables(0), subgraph.tables(3)
+        seen += len(tensors) + len(operators)
+        if seen > len(data):
+            raise ModelError("is damaged: its subgraphs share what they are made of; export it again")
+        dequantized, outputs = 0, list[tuple[str, str]]()
+        for table in operators:
             operator, name = _Operator(table, tensors, buffers), _name(codes, table)
             found, why = _untested(name, operator), _wrong(name, operator)
             untested.update({found: None} if found and not why else {})
             wrong.update({f"{name}: {why}": None} if why else {})
             dequantized += name in _HYBRID and operator.type_of(0) in _FLOATS and operator.type_of(1) in _INTEGERS
+            outputs.append((name, operator.output))
+        vetted.append(Vetted(operators=len(operators), outputs=tuple(outputs), dequantized=dequantized))
     if untested or wrong:
         never = [f"{', '.join(untested)} (never compared with TFLite's own)"] if untested else []
         words = "; ".join([*wrong, *never])
@@ -141,7 +171,7 @@ def vet(data: bytes) -> Vetted:
             f"the converter to TOSA is not trusted with {words[:400]}; run it with backend c or litert",
             [*wrong, *untested],
         )
-    return Vetted(operators=len(subgraphs[0].tables(3)), dequantized=dequantized)
+    return tuple(vetted)
 
 
 def _untested(name: str, operator: _Operator) -> str:
@@ -187,6 +217,12 @@ def _remainder(_: _Operator) -> str:
     return "the converter leaves out the product with the divisor"
 
 
+def _softmax(operator: _Operator) -> str:
+    if operator.type_of(0) != "int16" or operator.scale * 65535 <= SOFTMAX_SPAN:
+        return ""
+    return f"in int16 the converter's table wraps where inputs can differ by more than {SOFTMAX_SPAN}"
+
+
 def _cast(operator: _Operator) -> str:
     from_float = operator.type_of(0) in _FLOATS and operator.result_type in _INTEGERS
     return "of float to integers: the converter rounds where TFLite cuts off" if from_float else ""
@@ -194,7 +230,7 @@ def _cast(operator: _Operator) -> str:
 
 _CONDITIONS: Mapping[str, Callable[[_Operator], str]] = {
     "AVERAGE_POOL_2D": _pool, "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _nearest, "STRIDED_SLICE": _strided,
-    "GELU": _gelu, "CAST": _cast, "FLOOR_MOD": _remainder,
+    "GELU": _gelu, "CAST": _cast, "FLOOR_MOD": _remainder, "SOFTMAX": _softmax,
 }  # fmt: skip
 
 
@@ -204,7 +240,7 @@ def _name(codes: list[Table], operator: Table) -> str:
         raise ModelError("is damaged: an operator has a kind that the file does not list; export it again")
     code = max(codes[index].value(0, "<b"), codes[index].value(3, "<i"))
     if code == _CUSTOM:
-        custom = codes[index].bytes(1).decode("utf-8", "replace")[:60]
+        custom = codes[index].bytes(1, 60).decode("utf-8", "replace")
         return f"custom operator {''.join(c if c.isprintable() else '?' for c in custom)}"
     return NAMES[code] if 0 <= code < len(NAMES) else f"operator {code}"
 

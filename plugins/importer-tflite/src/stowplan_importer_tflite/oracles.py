@@ -9,7 +9,8 @@ from typing import Any
 
 from stowplan.errors import RuntimeFailure
 from stowplan.flow.model import Model
-from stowplan_importer_tflite.parse import parse
+from stowplan_importer_tflite.leftovers import cleared
+from stowplan_importer_tflite.parse import FileSubgraph, parse
 
 Run = Callable[[Sequence[bytes]], list[bytes]]
 ARENA_BYTES = (8 << 20, 64 << 20, 512 << 20)
@@ -21,7 +22,7 @@ def open_micro(model: bytes) -> Run:
     import numpy as np  # comes with the package
     from tflite_micro.python.tflite_micro import runtime
 
-    outputs = len(parse(Model(path=Path("model"), data=model, digest="")).subgraphs[0].outputs)
+    main = _main(model)
     interpreter: Any = None
     for size in ARENA_BYTES:
         with refusal("tflite-micro", last=size == ARENA_BYTES[-1]):
@@ -34,9 +35,20 @@ def open_micro(model: bytes) -> Run:
             array = np.frombuffer(data, detail["dtype"]).reshape(detail["shape"])
             interpreter.set_input(array, index)
         interpreter.invoke()
-        return [np.ascontiguousarray(interpreter.get_output(index)).tobytes() for index in range(outputs)]
+        count = range(len(main.outputs))
+        return _outputs(main, [np.ascontiguousarray(interpreter.get_output(index)).tobytes() for index in count])
 
     return run
+
+
+def _main(model: bytes) -> FileSubgraph:
+    return parse(Model(path=Path("model"), data=model, digest="")).subgraphs[0]
+
+
+def _outputs(main: FileSubgraph, found: list[bytes]) -> list[bytes]:
+    """Return a run's outputs without what it left unwritten."""
+    known = cleared(main, dict(zip(main.outputs, found, strict=True)))
+    return [known[tensor] for tensor in main.outputs]
 
 
 def open_reference(model: bytes) -> Run:
@@ -44,6 +56,7 @@ def open_reference(model: bytes) -> Run:
     import numpy as np
     from ai_edge_litert import interpreter as litert
 
+    main = _main(model)
     with refusal("ai-edge-litert", last=True):
         interpreter = litert.Interpreter(
             model_content=model, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF, num_threads=1
@@ -55,7 +68,8 @@ def open_reference(model: bytes) -> Run:
             array = np.frombuffer(data, detail["dtype"]).reshape(detail["shape"])
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
-        return [np.array(interpreter.get_tensor(d["index"])).tobytes() for d in interpreter.get_output_details()]
+        found = [np.array(interpreter.get_tensor(d["index"])).tobytes() for d in interpreter.get_output_details()]
+        return _outputs(main, found)
 
     return run
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.model import Model
+from stowplan_importer_tflite.leftovers import cleared
 from stowplan_importer_tflite.load import unique_names, whole
 from stowplan_importer_tflite.oracles import ARENA_BYTES, refusal
 from stowplan_importer_tflite.parse import parse
@@ -67,6 +68,7 @@ def _named(model: Model, tensor: Callable[[int], Any]) -> Iterator[tuple[str, by
     file = parse(model)
     prepared = whole(file).subgraphs[0]
     names = unique_names(prepared)
+    made: dict[int, bytes] = {}
     for index in dict.fromkeys(t for operator in file.subgraphs[0].operators for t in operator.outputs):
         if prepared.tensors[index].dtype not in SIZE_BYTES:
             continue  # a handle, of which TFLite Micro dies when it is asked for it
@@ -75,7 +77,9 @@ def _named(model: Model, tensor: Callable[[int], Any]) -> Iterator[tuple[str, by
         except (ValueError, RuntimeError):
             continue  # it has no memory of its own there
         flipped = array.dtype == np.uint8 and prepared.tensors[index].dtype == "int8"
-        yield names[index], array.tobytes().translate(FLIP) if flipped else array.tobytes()
+        made[index] = array.tobytes().translate(FLIP) if flipped else array.tobytes()
+    for index, data in cleared(file.subgraphs[0], made).items():
+        yield names[index], data
 
 
 WITNESSES: tuple[tuple[str, Callable[[Model], Witness]], ...] = (

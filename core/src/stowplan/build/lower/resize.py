@@ -9,24 +9,24 @@ from stowplan.build.lower.fixed_point import float32
 from stowplan.build.lower.nodes import Lowered, ParamValue
 from stowplan.build.lower.site import Site
 
+KINDS = {"float32": "resize_bilinear_f32", "int8": "resize_bilinear_s8", "int16": "resize_bilinear_s16"}
 ONE = 1 << 10
-"""Weights of int8 interpolation are in steps of 1/1024."""
+"""Weights of integer interpolation are in steps of 1/1024."""
 
 
 def resize_bilinear(site: Site) -> Lowered:
     source, result = site.input().shape, site.output.shape
     if len(source) != 4 or len(result) != 4 or (source[0], source[3]) != (result[0], result[3]):
         raise site.refusal(f"it does not make {list(result)} of {list(source)}")
-    dtype = site.one_dtype("float32", "int8")
-    if dtype == "int8":
+    dtype = site.one_dtype("float32", "int8", "int16")
+    if dtype != "float32":
         site.same_quantization()
     tables = [_table(site, source[axis], result[axis], dtype) for axis in (1, 2)]
     params: dict[str, ParamValue] = dict(
         in_h=source[1], in_w=source[2], channels=source[3], out_h=result[1], out_w=result[2],
         rows=tables[0], columns=tables[1],
     )  # fmt: skip
-    kind = "resize_bilinear_f32" if dtype == "float32" else "resize_bilinear_s8"
-    return Lowered(kind=kind, params=params, operands=(site.operand(),))
+    return Lowered(kind=KINDS[dtype], params=params, operands=(site.operand(),))
 
 
 def _table(site: Site, size: int, result: int, dtype: str) -> bytes:

@@ -1,22 +1,7 @@
-/* Integers with scales beyond sums and products: squared differences, slopes, sigmoid and tanh, products of matrices. */
+/* Integers with scales beyond sums and products: squared differences, slopes, sigmoid and tanh. */
 #include "stow_broadcast.h"
 #include "stow_gate.h"
-#include "stow_matrix.h"
-
-#if STOW_WITH_PAIR_INT || STOW_WITH_LEAKY_INT || STOW_WITH_BATCH_MATMUL_INT
-
-static int stow_is_scaled_type(int32_t dtype)
-{
-    return dtype == STOW_DTYPE_INT8 || dtype == STOW_DTYPE_INT16;
-}
-
-/* Add the output's zero point, limit to the range, of which the ends are parameters in a row, and store. */
-static void stow_store_scaled(uint8_t *to, int32_t dtype, int32_t value, int32_t zero_point, const int32_t *range)
-{
-    stow_store_integer(to, dtype, stow_clamp(stow_wrap_add(value, zero_point), range[0], range[1]));
-}
-
-#endif
+#include "stow_scaled.h"
 
 #if STOW_WITH_PAIR_INT
 
@@ -138,52 +123,6 @@ STOW_API int stow_gate_s16_check(const stow_facts *facts)
            out.row_bytes % sizeof(int16_t) == 0 && p[STOW_GATE_S16_MULTIPLIER] > 0 &&
            p[STOW_GATE_S16_MULTIPLIER] <= INT16_MAX && p[STOW_GATE_S16_SHIFT] >= 0 && p[STOW_GATE_S16_SHIFT] < 32 &&
            stow_has_bytes(facts, p[STOW_GATE_S16_SIGMOID], 512);
-}
-
-#endif
-
-#if STOW_WITH_BATCH_MATMUL_INT
-
-/* int8 in sums of 32 bits, int16 in sums of 64. */
-static int32_t stow_matmul_scaled(const int32_t *p, uint64_t sum)
-{
-    const int32_t multiplier = p[STOW_BATCH_MATMUL_INT_MULTIPLIER], shift = p[STOW_BATCH_MATMUL_INT_SHIFT];
-    return p[STOW_BATCH_MATMUL_INT_DTYPE] == STOW_DTYPE_INT16 ? stow_scale_wide((int64_t)sum, multiplier, shift)
-                                                              : stow_scale(stow_wrap((uint32_t)sum), multiplier, shift);
-}
-
-STOW_API void stow_batch_matmul_int_run(const stow_call *call)
-{
-    const stow_rows a = stow_operand(call, 0), b = stow_operand(call, 1), result = stow_result(call);
-    const int32_t *p = call->params;
-    const int32_t dtype = p[STOW_BATCH_MATMUL_INT_DTYPE];
-    const size_t size = stow_integer_bytes(dtype), width = result.row_bytes / size;
-    for (uint32_t unit = call->first; unit < call->first + call->count; unit++) {
-        uint8_t *out = stow_row(&result, unit);
-        for (size_t i = 0; i < width; i++) {
-            size_t x, y;
-            uint64_t sum = 0;
-            stow_matrix_first(p, (size_t)unit * width + i, &x, &y);
-            for (int32_t k = 0; k < p[STOW_BATCH_MATMUL_F32_K]; k++) {
-                const int64_t left = stow_load_integer(stow_element(&a, x, size), dtype);
-                const int64_t right = stow_load_integer(stow_element(&b, y, size), dtype);
-                sum += (uint64_t)((left - p[STOW_BATCH_MATMUL_INT_A_ZERO_POINT]) *
-                                  (right - p[STOW_BATCH_MATMUL_INT_B_ZERO_POINT]));
-                x += (size_t)p[STOW_BATCH_MATMUL_F32_A_COLUMN];
-                y += (size_t)p[STOW_BATCH_MATMUL_F32_B_ROW];
-            }
-            stow_store_scaled(out + i * size, dtype, stow_matmul_scaled(p, sum), p[STOW_BATCH_MATMUL_INT_OUTPUT_ZERO_POINT],
-                              p + STOW_BATCH_MATMUL_INT_ACT_MIN);
-        }
-    }
-}
-
-STOW_API int stow_batch_matmul_int_check(const stow_facts *facts)
-{
-    const int32_t *p = facts->params;
-    return facts->param_count == STOW_BATCH_MATMUL_INT_PARAMS && stow_is_scaled_type(p[STOW_BATCH_MATMUL_INT_DTYPE]) &&
-           p[STOW_BATCH_MATMUL_INT_ACT_MIN] <= p[STOW_BATCH_MATMUL_INT_ACT_MAX] &&
-           stow_is_matmul(facts, STOW_BATCH_MATMUL_INT_PARAMS, stow_integer_bytes(p[STOW_BATCH_MATMUL_INT_DTYPE]));
 }
 
 #endif

@@ -201,6 +201,9 @@ static const stow_kernel stow_kernel_table[] = {
 #if STOW_WITH_RSQRT_S16
     [STOW_KIND_RSQRT_S16] = {stow_rsqrt_s16_run, stow_rsqrt_s16_check},
 #endif
+#if STOW_WITH_RESIZE_BILINEAR_S16
+    [STOW_KIND_RESIZE_BILINEAR_S16] = {stow_resize_bilinear_s16_run, stow_resize_bilinear_s16_check},
+#endif
 #if STOW_WITH_DETECTIONS
     [STOW_KIND_DETECTIONS] = {stow_detections_run, stow_detections_check},
 #endif

@@ -209,6 +209,9 @@ STOW_DECLARE_KERNEL(l2_normalization_s8);
 #if STOW_WITH_RSQRT_S16
 STOW_DECLARE_KERNEL(rsqrt_s16);
 #endif
+#if STOW_WITH_RESIZE_BILINEAR_S16
+STOW_DECLARE_KERNEL(resize_bilinear_s16);
+#endif
 #if STOW_WITH_DETECTIONS
 STOW_DECLARE_KERNEL(detections);
 #endif

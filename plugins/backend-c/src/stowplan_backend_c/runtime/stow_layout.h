@@ -325,6 +325,7 @@ enum stow_kinds {
     STOW_KIND_BATCH_MATMUL_INT = 80,
     STOW_KIND_L2_NORMALIZATION_S8 = 81,
     STOW_KIND_RSQRT_S16 = 82,
+    STOW_KIND_RESIZE_BILINEAR_S16 = 83,
     STOW_KIND_ARITHMETIC_INT = 70,
     STOW_KIND_CONV_2D_GROUPS_F32 = 71,
 };
@@ -1414,6 +1415,18 @@ enum stow_rsqrt_s16_params {
     STOW_RSQRT_S16_PARAMS
 };
 
+/* interpolation between neighbours, int16; weights have 10 bits */
+enum stow_resize_bilinear_s16_params {
+    STOW_RESIZE_BILINEAR_S16_IN_H,
+    STOW_RESIZE_BILINEAR_S16_IN_W,
+    STOW_RESIZE_BILINEAR_S16_CHANNELS,
+    STOW_RESIZE_BILINEAR_S16_OUT_H,
+    STOW_RESIZE_BILINEAR_S16_OUT_W,
+    STOW_RESIZE_BILINEAR_S16_ROWS, /* constant */
+    STOW_RESIZE_BILINEAR_S16_COLUMNS, /* constant */
+    STOW_RESIZE_BILINEAR_S16_PARAMS
+};
+
 /* a function of two operands with broadcast, any integer type; results wrap */
 enum stow_arithmetic_int_params {
     STOW_ARITHMETIC_INT_HEIGHT,
@@ -1660,6 +1673,9 @@ enum stow_conv_2d_groups_f32_params {
 #endif
 #ifndef STOW_WITH_RSQRT_S16
 #define STOW_WITH_RSQRT_S16 1
+#endif
+#ifndef STOW_WITH_RESIZE_BILINEAR_S16
+#define STOW_WITH_RESIZE_BILINEAR_S16 1
 #endif
 #ifndef STOW_WITH_ARITHMETIC_INT
 #define STOW_WITH_ARITHMETIC_INT 1

@@ -52,6 +52,7 @@ LOWERINGS: Mapping[str, Callable[[Site], Conversion | list[Conversion]]] = {
     "LOGISTIC": logistic,
     "MAX_POOL_2D": max_pool_2d,
     "MEAN": mean,
+    "ADD_N": functions.add_n,
     "MUL": mul,
     "PAD": pad,
     "QUANTIZE": quantize,

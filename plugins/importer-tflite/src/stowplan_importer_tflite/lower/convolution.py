@@ -71,7 +71,7 @@ def _window(
 
 def fully_connected(site: Site) -> Conversion | list[Conversion]:
     weights = site.value(1)
-    if weights.data is None and weights.dtype == "float32" and not weights.broken:
+    if weights.data is None and weights.dtype in ("float32", "int8") and not weights.broken:
         return _product(site)
     x, w, y = _operands(site, channel_axis=0)
     if len(w.shape) != 2:
@@ -97,15 +97,21 @@ def fully_connected(site: Site) -> Conversion | list[Conversion]:
 def _product(site: Site) -> list[Conversion]:
     """With weights that the model computes it is a product of two matrices, then a sum."""
     site.arity(2, 3)
-    x, w, y = site.activation(0, ("float32",)), site.value(1), site.result("float32")
+    x, w = site.activation(0), site.activation(1)
+    y = site.result(x.dtype)
+    if x.dtype != w.dtype:
+        raise Refusal(_mixed(x.dtype, w.dtype))
+    if x.dtype == "int8":
+        check_rescale(scale_of(x) * scale_of(w) / scale_of(y))
     if len(w.shape) != 2 or not x.shape or x.elements % w.shape[1]:
         raise Mismatch(f"input of shape {spelled(x.shape)} with weights of shape {spelled(w.shape)}")
     outputs, features = w.shape
     rows = x.elements // features
     keep = site.table is not None and site.table.flag(FullyConnectedField.KEEP_NUM_DIMS)
     shape = (*x.shape[:-1], outputs) if keep else (rows, outputs)
-    flat, result = site.new((rows, features), "float32", None, None), site.new((rows, outputs), "float32", None, None)
-    last = result if site.optional(2) is None else site.new((rows, outputs), "float32", None, None)
+    flat = site.new((rows, features), x.dtype, x.quantization, None)
+    result = site.new((rows, outputs), x.dtype, y.quantization, None)
+    last = result if site.optional(2) is None else site.new((rows, outputs), x.dtype, y.quantization, None)
     steps = [
         Conversion("reshape", (x.tensor,), flat.shape, output=flat.tensor),
         Conversion(
@@ -119,6 +125,8 @@ def _product(site: Site) -> list[Conversion]:
     activation = site.activation_function(FullyConnectedField.ACTIVATION)
     if site.optional(2) is None and activation != "none":
         raise Refusal("computed weights with a fused activation and no bias")
+    if site.optional(2) is not None and x.dtype == "int8":
+        raise Refusal("computed weights of int8 with biases; without them, or of float32, they would be supported")
     if site.optional(2) is not None:
         bias = _bias(site, x, w, y, outputs)
         steps.append(Conversion("add", (result.tensor, bias), last.shape, {"activation": activation}, last.tensor))

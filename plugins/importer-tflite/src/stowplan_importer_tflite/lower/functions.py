@@ -11,6 +11,7 @@ from stowplan.flow.graph import ABSENT, Attribute, Quantization
 from stowplan.flow.operators import COMPARISONS, LOGICAL
 from stowplan.nouns import replace
 from stowplan_importer_tflite import schema
+from stowplan_importer_tflite.lower.convolution import widened
 from stowplan_importer_tflite.lower.elementwise import broadcast_shape, check_gate
 from stowplan_importer_tflite.lower.rearranging import rearranged, steps_of
 from stowplan_importer_tflite.parse import shown, spelled
@@ -125,6 +126,21 @@ def binary(kind: str, dtypes: tuple[str, ...]) -> Lowering:
         return Conversion(kind, (a.tensor, b.tensor), shape, {"activation": activation})
 
     return lowering
+
+
+def add_n(site: Site) -> list[Conversion]:
+    """The sum of all inputs, one after another."""
+    parts = [site.activation(position, ("float32",)) for position in range(len(site.inputs))]
+    y = site.result("float32")
+    if len(parts) < 2 or any(part.shape != parts[0].shape for part in parts):
+        raise Mismatch(f"{len(parts)} inputs of shapes {', '.join(spelled(part.shape) for part in parts[:8])}")
+    steps, total = [], parts[0]
+    for part in parts[1:]:
+        following = y if part is parts[-1] else site.new(part.shape, "float32", None, None)
+        operands = (total.tensor, part.tensor)
+        steps.append(Conversion("add", operands, part.shape, {"activation": "unbounded"}, following.tensor))
+        total = following
+    return steps
 
 
 def comparison(kind: str) -> Lowering:
@@ -247,8 +263,10 @@ def _with_known_matrix(site: Site) -> Conversion | None:
     if site.table is not None and site.table.flag(schema.BatchMatMulField.ADJOINT_X):
         return None
     plain = 2 <= len(known.shape) <= len(x.shape) and math.prod(known.shape[:-2]) == 1 and 0 not in known.shape
-    if not plain or known.dtype not in (("float32",) if x.dtype == "float32" else ("int8",)):
+    if not plain or known.dtype not in (("float32", "int8", "float16") if x.dtype == "float32" else ("int8",)):
         return None
+    if x.dtype == "float32" and known.dtype != "float32":
+        known = widened(site, known)
     outputs, features = known.shape[-2:] if exchanged else known.shape[:-3:-1]
     if x.shape[-1] != features:
         raise Mismatch(f"inputs of shapes {spelled(x.shape)} and {spelled(known.shape)} do not go together")

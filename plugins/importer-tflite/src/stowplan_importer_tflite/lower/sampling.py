@@ -11,7 +11,7 @@ from stowplan.flow.graph import Attribute
 from stowplan_importer_tflite import schema
 from stowplan_importer_tflite.lower.rearranging import moved, steps_of
 from stowplan_importer_tflite.parse import spelled
-from stowplan_importer_tflite.site import Conversion, Mismatch, Refusal, Site, Value, check_same_quantization
+from stowplan_importer_tflite.site import COMPUTED, Conversion, Mismatch, Refusal, Site, Value, check_same_quantization
 
 MAX_RESULT = 1 << 20
 
@@ -148,8 +148,8 @@ def _nearest(size: int, result: int, aligned: bool, centred: bool) -> tuple[int,
 
 def resize_bilinear(site: Site) -> Conversion:
     x, height, width = _resized(site)
-    if x.dtype not in ("int8", "float32"):
-        raise Refusal(f"{x.dtype} activations; int8 and float32 would be supported")
+    if x.dtype not in COMPUTED:
+        raise Refusal(f"{x.dtype} activations; int8, int16 and float32 would be supported")
     flags = {
         "align_corners": site.table is not None and site.table.flag(schema.ResizeBilinearField.ALIGN_CORNERS),
         "half_pixel_centers": site.table is not None and site.table.flag(schema.ResizeBilinearField.HALF_PIXEL_CENTERS),
