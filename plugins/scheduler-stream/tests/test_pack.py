@@ -109,7 +109,7 @@ def test_rows_of_the_standard_models_reach_their_live_peak(packer: Packer, model
     assert packing.placement.height_bytes == live_peak(boxes)
 
 
-@pytest.mark.parametrize("count", [60, 154, 203, 308])
+@pytest.mark.parametrize("count", [60, 154, 203, 308, 374])
 def test_a_rectangle_cut_to_pieces_is_put_together_again(packer: Packer, count: int) -> None:
     boxes = [Box(first, last, high - low, 1024) for first, last, low, high in perfect(count, count)]
     packing = packer.pack(boxes, work=60 * SECOND)

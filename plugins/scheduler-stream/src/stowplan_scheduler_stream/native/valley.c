@@ -35,6 +35,7 @@ struct valley {
     uint64_t *mark;       /* a random word per box, and of those waiting per first stretch */
     uint64_t *waiting;
     int64_t *top, *rest, *ceiling;
+    uint8_t *from_low, *to_high; /* per stretch of a valley: can its level be covered from there to that end? */
     int32_t *crossing;    /* boxes waiting that live on both sides of the beginning of a stretch */
     undo *trail;
     size_t trail_count, trail_room;
@@ -139,9 +140,10 @@ valley *valley_new(search *s)
     v->waiting = calloc(t, sizeof *v->waiting), v->top = calloc(t, sizeof *v->top);
     v->rest = calloc(t, sizeof *v->rest), v->ceiling = calloc(t, sizeof *v->ceiling);
     v->crossing = calloc(t, sizeof *v->crossing);
+    v->from_low = calloc(t, 1), v->to_high = calloc(t, 1);
     v->failed = calloc((size_t)1 << MEMORY_BITS, sizeof *v->failed);
     if (!(v->first && v->last && v->by_first && v->born_at && v->by_last && v->ends_at && v->placed && v->mark
-          && v->waiting && v->top && v->rest && v->ceiling && v->crossing && v->failed && number_steps(v))) {
+          && v->waiting && v->top && v->rest && v->ceiling && v->crossing && v->from_low && v->to_high && v->failed && number_steps(v))) {
         valley_free(v);
         return NULL;
     }
@@ -158,7 +160,7 @@ void valley_free(valley *v)
     if (v) {
         free(v->first), free(v->last), free(v->by_first), free(v->born_at), free(v->by_last), free(v->ends_at);
         free(v->placed), free(v->mark), free(v->waiting), free(v->top), free(v->rest), free(v->ceiling);
-        free(v->crossing), free(v->trail), free(v->failed);
+        free(v->crossing), free(v->from_low), free(v->to_high), free(v->trail), free(v->failed);
         free(v);
     }
 }
@@ -328,6 +330,39 @@ static int64_t next_level(const valley *v, const end *e, int32_t lo, int32_t hi)
     return level;
 }
 
+/* Where nothing may stay empty, boxes side by side cover the level of a valley. From its low end, how far can they?
+ * And from where to its high end? 0 when not from one to the other. */
+static int cover(valley *v, int32_t low, int32_t high)
+{
+    memset(v->from_low + low, 0, (size_t)(high - low + 1));
+    memset(v->to_high + low, 0, (size_t)(high - low + 1));
+    v->from_low[low] = 1;
+    for (int32_t t = low; t < high; t++) {
+        v->from_low[t + 1] |= v->from_low[t] && slack(v, t) > 0;
+        for (int32_t i = v->born_at[t]; v->from_low[t] && i < v->born_at[t + 1]; i++) {
+            int32_t box = v->by_first[i];
+            if (!v->placed[box] && v->last[box] <= high) {
+                v->from_low[v->last[box]] = 1;
+            }
+        }
+    }
+    v->to_high[high] = 1;
+    for (int32_t t = high; t-- > low;) {
+        v->to_high[t] = v->to_high[t + 1] && slack(v, t) > 0;
+        for (int32_t i = v->born_at[t]; !v->to_high[t] && i < v->born_at[t + 1]; i++) {
+            int32_t box = v->by_first[i];
+            v->to_high[t] = !v->placed[box] && v->last[box] <= high && v->to_high[v->last[box]];
+        }
+    }
+    return v->from_low[high];
+}
+
+/* Leaves a box at an end of a valley room for others to cover the rest of its level? */
+static int leaves_cover(const valley *v, const end *e, int32_t box)
+{
+    return e->step == e->low ? v->to_high[v->last[box]] : v->from_low[v->first[box]];
+}
+
 /* Counts up to one more than `most`. */
 static void count_cases(valley *v, end *e, int32_t lo, int32_t hi, int32_t most)
 {
@@ -335,7 +370,7 @@ static void count_cases(valley *v, end *e, int32_t lo, int32_t hi, int32_t most)
     const int32_t *boxes = list_at(v, e, &count);
     e->cases = 0;
     for (int32_t i = 0; i < count && e->cases <= most; i++) {
-        e->cases += fits_end(v, e, boxes[i]) && plausible(v, boxes[i]);
+        e->cases += fits_end(v, e, boxes[i]) && leaves_cover(v, e, boxes[i]) && plausible(v, boxes[i]);
     }
     e->rise = INT64_MAX;
     if (slack(v, e->step) > 0) {
@@ -365,6 +400,9 @@ static end hardest(valley *v, int32_t lo, int32_t hi)
         int open_right = high < hi && alive(v, high) && v->top[high] < v->top[low];
         if (!alive(v, low) || open_left || open_right) {
             continue;
+        }
+        if (!cover(v, low, high)) {
+            return (end){low, low, high, 0, 0, INT64_MAX};
         }
         for (int side = 0; side < 2 && (side == 0 || high > low + 1); side++) {
             end e = {side ? high - 1 : low, low, high, 0, rank_end(v, low, side), 0};
@@ -410,7 +448,7 @@ static int32_t candidates(valley *v, const end *e, int32_t *list, int32_t room)
             twin = v->first[list[k]] == v->first[boxes[i]] && v->last[list[k]] == v->last[boxes[i]]
                 && q->size[list[k]] == q->size[boxes[i]] && q->alignment[list[k]] == q->alignment[boxes[i]];
         }
-        if (!fits_end(v, e, boxes[i]) || twin) {
+        if (!fits_end(v, e, boxes[i]) || !leaves_cover(v, e, boxes[i]) || twin) {
             continue;
         }
         if (n == room) {
