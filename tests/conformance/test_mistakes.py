@@ -234,7 +234,7 @@ def test_a_hang_that_nothing_interrupts_and_a_crash_end_one_check_each(planted, 
         ("    packed, literals = bytearray(), bytearray()\n", "    " + crash.replace("\n", "\n    ")
          + "\n    packed, literals = bytearray(), bytearray()\n"),
     )  # fmt: skip
-    found = verdicts(entry, 0.2)
+    found = verdicts(entry, 0.5)
     assert found["has a summary"] == ("ok", "")
     state, why = found["answers the same in a fresh process"]
     assert (state, why) == (
@@ -252,7 +252,7 @@ def test_a_hang_that_nothing_interrupts_is_ended_from_outside(planted, monkeypat
     entry = planted.plugin(
         "compressor", ("    found, position = bytearray(), 0", f"{hang}    found, position = bytearray(), 0")
     )
-    found = verdicts(entry, 0.1)
+    found = verdicts(entry, 0.5)
     hung = "Plugin author: it hangs where nothing can interrupt it; its process was ended."
     assert found["round trips every length from 0"] == ("fault", hung)
     assert found["does not blow up what it cannot shrink"] == ("ok", "")

@@ -161,7 +161,7 @@ def test_a_run_stops_when_another_thread_cancels_it(env: Environment) -> None:
 
 
 def test_a_run_that_takes_too_long_is_stopped(env: Environment) -> None:
-    with CompiledModel(env, litert_models.slow()) as model:
+    with CompiledModel(env, litert_models.slow(count=400_000)) as model:
         inputs = [bytes(model.io_sizes()[0][0])]
         with pytest.raises(TimedOutError, match=r"took longer than 0\.005 s and was stopped"):
             model.run(inputs, timeout=0.005)
