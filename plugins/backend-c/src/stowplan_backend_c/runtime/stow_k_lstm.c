@@ -135,6 +135,19 @@ static uint8_t *stow_lstm_cells(const stow_lstm *op, size_t element_bytes)
     return cells;
 }
 
+/* An output of a step, not limited yet; `sum` is the gates' sum for the elements' width, and the cells are changed. */
+static inline int32_t stow_lstm_output(const stow_lstm *op, stow_gate_place place, size_t output, uint8_t *its,
+                                       int32_t (*sum)(const stow_lstm *, const stow_gate_place *))
+{
+    int32_t sums[STOW_GATES];
+    for (uint32_t gate = 0; gate < STOW_GATES; gate++) {
+        place.gate = gate;
+        place.row = gate * op->outputs + output;
+        sums[gate] = sum(op, &place);
+    }
+    return stow_wrap_add(stow_lstm_turn(op, sums, its), op->call->params[STOW_LSTM_S8_HIDDEN_ZERO_POINT]);
+}
+
 static int stow_is_integer_lstm(const stow_facts *facts, uint32_t params, uint32_t element_bytes, int64_t bias_bytes)
 {
     const int32_t *p = facts->params;
@@ -183,16 +196,10 @@ STOW_API void stow_lstm_s8_run(const stow_call *call)
     const stow_rows result = stow_result(call);
     uint8_t *cells = stow_lstm_cells(&op, 1);
     for (size_t step = 0; step < op.batches * op.steps; step++) {
-        stow_gate_place place = stow_lstm_begin(&op, &result, step);
+        const stow_gate_place place = stow_lstm_begin(&op, &result, step);
         for (size_t output = 0; output < op.outputs; output++) {
-            int32_t sums[STOW_GATES];
-            for (uint32_t gate = 0; gate < STOW_GATES; gate++) {
-                place.gate = gate;
-                place.row = gate * op.outputs + output;
-                sums[gate] = stow_gate_s8(&op, &place);
-            }
             uint8_t *its = cells + 2 * (step / op.steps * op.outputs + output);
-            const int32_t value = stow_wrap_add(stow_lstm_turn(&op, sums, its), call->params[STOW_LSTM_S8_HIDDEN_ZERO_POINT]);
+            const int32_t value = stow_lstm_output(&op, place, output, its, stow_gate_s8);
             op.out[step * op.outputs + output] = (uint8_t)(int8_t)stow_clamp(value, INT8_MIN, INT8_MAX);
         }
     }
@@ -238,16 +245,10 @@ STOW_API void stow_lstm_s16_run(const stow_call *call)
     const stow_rows result = stow_result(call);
     uint8_t *cells = stow_lstm_cells(&op, 2);
     for (size_t step = 0; step < op.batches * op.steps; step++) {
-        stow_gate_place place = stow_lstm_begin(&op, &result, step);
+        const stow_gate_place place = stow_lstm_begin(&op, &result, step);
         for (size_t output = 0; output < op.outputs; output++) {
-            int32_t sums[STOW_GATES];
-            for (uint32_t gate = 0; gate < STOW_GATES; gate++) {
-                place.gate = gate;
-                place.row = gate * op.outputs + output;
-                sums[gate] = stow_gate_s16(&op, &place);
-            }
             uint8_t *its = cells + 2 * (step / op.steps * op.outputs + output);
-            const int32_t value = stow_wrap_add(stow_lstm_turn(&op, sums, its), call->params[STOW_LSTM_S16_HIDDEN_ZERO_POINT]);
+            const int32_t value = stow_lstm_output(&op, place, output, its, stow_gate_s16);
             stow_store_integer(op.out + 2 * (step * op.outputs + output), STOW_DTYPE_INT16, stow_saturate_s16(value));
         }
     }
