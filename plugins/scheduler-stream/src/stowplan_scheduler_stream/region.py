@@ -2,6 +2,8 @@
 
 Inside a region each tensor has one fast buffer. Tensors that enter are reloaded from slow memory row by row, tensors
 that leave are spilled row by row, unless they are *resident*: then they are in fast memory for the whole region.
+Without slow memory, what a run leaves to the next is made where it can in the place of what it found: no life of its
+own, only the wait for those that read there.
 """
 
 from __future__ import annotations
@@ -102,6 +104,8 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
         # Rows that are copied into fast memory come one after another; those that lie there go in any turn.
         reads = step.reads if {*crossing.reload, *crossing.receive} & network.turns.keys() else step.turned
         reads = tuple(read for read in reads if read.tensor not in crossing.direct)
+        if step.output in network.kept and not crossing.slow:
+            reads += network.kept[step.output].waits
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
     return works
@@ -219,7 +223,8 @@ def _spans(
             first[tensor] = [0] * len(first[tensor])
             if tensor in network.outputs:  # what a run leaves to the next goes back to where it was read
                 last[tensor] = [len(firings)] * len(last[tensor])
-    return [Span(t, tuple(first[t]), tuple(last[t])) for t in first] + [a for a in accumulators if a is not None]
+    own = [t for t in first if t not in network.kept or t in spilled]
+    return [Span(t, tuple(first[t]), tuple(last[t])) for t in own] + [a for a in accumulators if a is not None]
 
 
 def _mark_written(work: Work, begin: int, end: int, step: int, first: list[int], last: list[int]) -> None:

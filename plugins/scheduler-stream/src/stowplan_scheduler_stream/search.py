@@ -225,8 +225,9 @@ class _Arrays:
     def _tensor(self, tensor: int) -> None:
         stuff = self.network.stuff(tensor)
         unit = stuff.alignment_bytes if self.padded and not self._is_dense(tensor) else 1
+        in_place = tensor in self.network.kept and tensor not in self.spilled
         self._add("tensor_rows", stuff.rows)
-        self._add("tensor_row_bytes", -(-stuff.row_bytes // unit) * unit)
+        self._add("tensor_row_bytes", 0 if in_place else -(-stuff.row_bytes // unit) * unit)
         self._add("tensor_whole", int(self._is_kept(tensor)))
         self.columns["row_read"].frombytes(bytes(self.read_rows[tensor]))
 
