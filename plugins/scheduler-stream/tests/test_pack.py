@@ -26,7 +26,7 @@ from stowplan_scheduler_stream.packer import SECOND, Packer, Packing
 
 NATIVE = Path(stowplan_scheduler_stream.__file__).parent / "native"
 ROWS = Path(__file__).parent / "rows"
-SOURCES = ("pack.c", "search.c", "greedy.c", "ejection.c", "valley.c")
+SOURCES = ("pack.c", "search.c", "greedy.c", "edges.c", "ejection.c", "valley.c")
 
 
 @pytest.fixture(scope="session")

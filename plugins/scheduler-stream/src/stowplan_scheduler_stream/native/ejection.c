@@ -5,23 +5,23 @@
  * their place in the end. A few placed boxes then move to other free places, which lets the search leave plateaus.
  * Runs are short and differ in who comes next: on streams of rows a run that succeeds does so early.
  *
+ * A run begins with nothing placed, or it mends the best placement: only what reaches above the height is placed anew.
+ * There, boxes with many neighbours weigh more from the start: rows that live long stay, and what has to give way for
+ * a moment is what lives no longer.
+ *
  * After Y. Nagata and O. Braysy's ejection pool for vehicle routing ("A powerful route minimization heuristic for the
  * vehicle routing problem with time windows", 2009), with address ranges for routes.
  */
+#include "edges.h"
 #include "search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { TAKE_LATEST, TAKE_FRONT, TAKE_HEAVY, TAKES };
-enum { SHAKES = 3, HEAVY_AMONG = 6, WORK_OF_A_BOX = 8, CHECK_EVERY = 64 };
+enum { SHAKES = 3, HEAVY_AMONG = 6, WORK_OF_A_BOX = 8, CHECK_EVERY = 64, CROWD_WEIGHS = 3 };
 
 static const double FREE_PLACE = 0.05, WALL = 1e12, NO_PLACE = 1e30;
-
-typedef struct edge {
-    int64_t at;
-    double weight;
-} edge;
 
 struct ejector {
     search *s;
@@ -30,9 +30,9 @@ struct ejector {
     int64_t fade_every;
     int32_t *pool;
     int32_t waiting;
-    double *weight;
+    double *weight, *least; /* what a box weighs now, and at least */
     int64_t *was; /* where a box was thrown out last: not straight back there */
-    edge *low, *high; /* edges of what is alive beside the box in hand, sorted */
+    edge *low, *high, *spare; /* edges of what is alive beside the box in hand, sorted */
     int32_t edges;
     int64_t *place; /* offsets worth trying: rising ones on top of something, then those under something */
     int32_t places, upper;
@@ -53,11 +53,13 @@ ejector *ejection_new(search *s)
     e->s = s;
     e->pool = calloc(n, sizeof *e->pool);
     e->weight = calloc(n, sizeof *e->weight);
+    e->least = calloc(n, sizeof *e->least);
     e->was = calloc(n, sizeof *e->was);
     e->low = calloc(k, sizeof *e->low);
     e->high = calloc(k, sizeof *e->high);
+    e->spare = calloc(k, sizeof *e->spare);
     e->place = calloc(2 * k + 2, sizeof *e->place);
-    if (!(e->pool && e->weight && e->was && e->low && e->high && e->place)) {
+    if (!(e->pool && e->weight && e->least && e->was && e->low && e->high && e->spare && e->place)) {
         ejection_free(e);
         return NULL;
     }
@@ -67,18 +69,10 @@ ejector *ejection_new(search *s)
 void ejection_free(ejector *e)
 {
     if (e) {
-        free(e->pool), free(e->weight), free(e->was), free(e->low), free(e->high), free(e->place);
+        free(e->pool), free(e->weight), free(e->least), free(e->was);
+        free(e->low), free(e->high), free(e->spare), free(e->place);
         free(e);
     }
-}
-
-static void insert(edge *edges, int32_t count, int64_t at, double weight)
-{
-    while (count > 0 && edges[count - 1].at > at) {
-        edges[count] = edges[count - 1];
-        count--;
-    }
-    edges[count] = (edge){at, weight};
 }
 
 static void look_around(ejector *e, int32_t box)
@@ -86,17 +80,19 @@ static void look_around(ejector *e, int32_t box)
     const search *s = e->s;
     int32_t n = 0;
     for (int32_t i = s->wall_first[box]; i < s->wall_first[box + 1]; i++, n++) {
-        insert(e->low, n, s->wall_low[i] + e->shift, WALL);
-        insert(e->high, n, s->wall_high[i] + e->shift, WALL);
+        e->low[n] = (edge){s->wall_low[i] + e->shift, WALL};
+        e->high[n] = (edge){s->wall_high[i] + e->shift, WALL};
     }
     for (int32_t i = s->near_first[box]; i < s->near_end[box]; i++) {
         int32_t other = s->near[i];
         if (s->offset[other] >= 0) {
-            insert(e->low, n, s->offset[other], e->weight[other]);
-            insert(e->high, n, s->offset[other] + s->q->size[other], e->weight[other]);
+            e->low[n] = (edge){s->offset[other], e->weight[other]};
+            e->high[n] = (edge){s->offset[other] + s->q->size[other], e->weight[other]};
             n++;
         }
     }
+    sort_edges(e->low, e->spare, n);
+    sort_edges(e->high, e->spare, n);
     e->edges = n;
 }
 
@@ -245,7 +241,7 @@ static void fill_pool(ejector *e)
     const pack_problem *q = e->s->q;
     e->waiting = 0;
     for (int32_t i = 0; i < q->count; i++) {
-        e->weight[i] = 1;
+        e->weight[i] = e->least[i] = 1;
         e->was[i] = -1;
         e->s->offset[i] = q->pinned[i] >= 0 ? q->pinned[i] + e->shift : -1;
         if (q->pinned[i] < 0) {
@@ -261,10 +257,29 @@ static void fill_pool(ejector *e)
     }
 }
 
+/* Leaves in the pool only what reaches above the height in the best placement. */
+static void place_as_best(ejector *e)
+{
+    const search *s = e->s;
+    double mean = 1 + (double)s->near_end[s->q->count - 1] / s->q->count;
+    int32_t kept = 0;
+    for (int32_t k = 0; k < e->waiting; k++) {
+        int32_t box = e->pool[k];
+        double crowd = (s->near_end[box] - s->near_first[box]) / mean;
+        e->weight[box] = e->least[box] = 1 + CROWD_WEIGHS * crowd * crowd;
+        if (s->best[box] + s->q->size[box] > e->height) {
+            e->pool[kept++] = box;
+        } else {
+            s->offset[box] = s->best[box];
+        }
+    }
+    e->waiting = kept;
+}
+
 static void fade(ejector *e)
 {
     for (int32_t i = 0; i < e->s->q->count; i++) {
-        e->weight[i] = 1 + (e->weight[i] - 1) * 0.5;
+        e->weight[i] = e->least[i] + (e->weight[i] - e->least[i]) * 0.5;
     }
 }
 
@@ -277,14 +292,19 @@ static void draw_habits(ejector *e)
     e->lowest = r / 16 % 4 == 0;
 }
 
-int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget)
+static void begin(ejector *e, int64_t height, int64_t shift)
 {
-    search *s = e->s;
     e->height = height;
     e->shift = shift;
     draw_habits(e);
     fill_pool(e);
-    for (int64_t step = 1; e->waiting > 0 && step <= budget; step++) {
+}
+
+static int place_pool(ejector *e, int64_t steps, int64_t work)
+{
+    search *s = e->s;
+    int64_t end = s->work + work;
+    for (int64_t step = 1; e->waiting > 0 && step <= steps && s->work < end; step++) {
         if (step % CHECK_EVERY == 0 && search_spent(s)) {
             return 0;
         }
@@ -308,4 +328,17 @@ int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget)
         }
     }
     return e->waiting == 0;
+}
+
+int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t steps)
+{
+    begin(e, height, shift);
+    return place_pool(e, steps, e->s->work_limit);
+}
+
+int ejection_mend(ejector *e, int64_t height, int64_t work)
+{
+    begin(e, height, 0);
+    place_as_best(e);
+    return place_pool(e, work, work);
 }

@@ -48,13 +48,10 @@ static int by_key(const void *a, const void *b)
     return (x->box > y->box) - (x->box < y->box);
 }
 
-static void insert(range *taken, int32_t count, int64_t low, int64_t high)
+static int by_low(const void *a, const void *b)
 {
-    while (count > 0 && taken[count - 1].low > low) {
-        taken[count] = taken[count - 1];
-        count--;
-    }
-    taken[count] = (range){low, high};
+    const range *x = a, *y = b;
+    return (x->low > y->low) - (x->low < y->low);
 }
 
 static int64_t lowest(const greedy *g, int32_t box, int64_t shift)
@@ -62,14 +59,15 @@ static int64_t lowest(const greedy *g, int32_t box, int64_t shift)
     const search *s = g->s;
     int32_t n = 0;
     for (int32_t i = s->wall_first[box]; i < s->wall_first[box + 1]; i++) {
-        insert(g->taken, n++, s->wall_low[i] + shift, s->wall_high[i] + shift);
+        g->taken[n++] = (range){s->wall_low[i] + shift, s->wall_high[i] + shift};
     }
     for (int32_t i = s->near_first[box]; i < s->near_end[box]; i++) {
         int32_t other = s->near[i];
         if (s->offset[other] >= 0) {
-            insert(g->taken, n++, s->offset[other], s->offset[other] + s->q->size[other]);
+            g->taken[n++] = (range){s->offset[other], s->offset[other] + s->q->size[other]};
         }
     }
+    qsort(g->taken, (size_t)n, sizeof *g->taken, by_low);
     int64_t alignment = s->q->alignment[box], at = align_up(s->floor, alignment);
     for (int32_t i = 0; i < n && g->taken[i].low - at < s->q->size[box]; i++) {
         at = g->taken[i].high > at ? align_up(g->taken[i].high, alignment) : at;

@@ -1,4 +1,4 @@
-/* The portfolio: greedy orders, then ejection search and valley search in turn, until the goal or a limit. */
+/* The portfolio: greedy orders, then mending, ejection search and valley search in turn, until the goal or a limit. */
 #include "search.h"
 
 #include <stdlib.h>
@@ -6,7 +6,12 @@
 
 enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
 
+enum { MEND_UNIT = 300, MENDS_FIRST = 4, MENDS_SHARE = 3 };
+
 static const double NEARLY_FULL = 0.98;
+
+/* By how much of the way to the goal a placement is to be mended at once: less after a failure, more after a success. */
+static const double FIRST_BITE = 0.125, MOST_BITE = 0.25, LEAST_BITE = 0.02, LESS = 0.8, MORE = 1.5;
 
 typedef struct portfolio {
     search *s;
@@ -14,8 +19,9 @@ typedef struct portfolio {
     valley *v;
     int64_t goal;
     int64_t rounds;
-    int64_t ejections, valleys; /* runs of each */
-    int64_t in_ejection, in_valley; /* work done */
+    int64_t mends, ejections, valleys; /* runs of each */
+    int64_t in_mending, in_ejection, in_valley; /* work done */
+    double bite;
     int64_t share; /* work on valleys for as much on ejection */
 } portfolio;
 
@@ -80,6 +86,20 @@ static void eject_once(portfolio *p)
     }
 }
 
+static void mend_once(portfolio *p)
+{
+    search *s = p->s;
+    int64_t bottom = p->goal > s->lower ? p->goal : s->lower, work = (int64_t)s->q->count * MEND_UNIT;
+    int64_t height = align_down(s->best_height - (int64_t)((double)(s->best_height - bottom) * p->bite), s->unit);
+    height = height < s->best_height ? height : s->best_height - 1;
+    if (ejection_mend(p->e, height, work * luby(p->mends++))) {
+        search_keep(s, 0, PACK_EJECTION);
+        p->bite = p->bite * MORE < MOST_BITE ? p->bite * MORE : MOST_BITE;
+    } else {
+        p->bite = p->bite * LESS > LEAST_BITE ? p->bite * LESS : FIRST_BITE;
+    }
+}
+
 /* A height that was searched to the end without a result raises the bound. */
 static void search_valleys_once(portfolio *p)
 {
@@ -110,15 +130,30 @@ static int64_t share_of_valleys(const search *s)
     return used > room * NEARLY_FULL ? MUCH_MORE : 1;
 }
 
+/* Whose turn it is, by the work that each has done. Mending comes first: where it helps, it helps at once. Around
+ * pinned boxes there is none, nor where hardly anything may stay empty.
+ */
+static int64_t *next(portfolio *p)
+{
+    int64_t first = p->s->work_limit / MENDS_FIRST;
+    int mendable = p->s->block_end == 0 && p->share <= 1;
+    if (mendable && p->in_mending <= first + p->in_ejection * MENDS_SHARE) {
+        return &p->in_mending;
+    }
+    return p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
+}
+
 static int search_on(portfolio *p)
 {
     p->share = share_of_valleys(p->s);
     p->e = ejection_new(p->s);
     p->v = valley_new(p->s);
+    p->bite = FIRST_BITE;
     while (p->e && p->v && !done(p) && !search_spent(p->s)) {
-        int64_t *spent = p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
-        int64_t before = p->s->work;
-        if (spent == &p->in_valley) {
+        int64_t before = p->s->work, *spent = next(p);
+        if (spent == &p->in_mending) {
+            mend_once(p);
+        } else if (spent == &p->in_valley) {
             search_valleys_once(p);
         } else {
             eject_once(p);

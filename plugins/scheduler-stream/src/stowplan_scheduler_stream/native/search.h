@@ -53,7 +53,10 @@ int greedy_all(search *s);
 typedef struct ejector ejector;
 ejector *ejection_new(search *s);
 void ejection_free(ejector *e);
-int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget);
+int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t steps);
+
+/* As a run, but it begins with the best placement; for boxes none of which is pinned. */
+int ejection_mend(ejector *e, int64_t height, int64_t work);
 
 /* Exhaustive search at a height, cut off after `budget` nodes; unfit for pinned boxes that do not hang from above.
  * Nothing is put on top of pinned boxes, so only without any does NONE mean that there is no placement. */
