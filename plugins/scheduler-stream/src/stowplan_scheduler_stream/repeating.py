@@ -11,6 +11,7 @@ from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.again import Stretches, piece_at
 from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.packer import SECOND
 from stowplan_scheduler_stream.planner import Budget, Planner
 from stowplan_scheduler_stream.region import RECEIVE, region_works
 from stowplan_scheduler_stream.search import Effort, Found
@@ -22,6 +23,8 @@ SEARCHES = 3_000
 """So many strips are searched for what they need."""
 MOST_ROWS, MOST_WAYS = 10_000, 9
 """Ways beyond the best that are placed as well: of small networks many, of large ones few."""
+MOST_WORK = 40 * SECOND
+"""Of the packer, for all ways together."""
 EFFORT = Effort(states=20_000, steps=5_000_000)
 LEVEL = 15 / 16
 """Of the least peak: bytes above it make an order hard to place."""
@@ -45,8 +48,8 @@ def repeating(
 ) -> Regions | None:
     """Return the region with the least peak at up to `factor` times the arithmetic.
 
-    The packer may do so much work for each row. None when none needs less than `useless_bytes`; it may still pack
-    higher than the budget.
+    The packer may do so much work for each row, up to a bound for all ways. None when none needs less than
+    `useless_bytes`; it may still pack higher than the budget.
     """
     ways = Ways(Stretches(network, factor), useless_bytes, SEARCHES, clock)
     way = ways.best()
@@ -59,13 +62,13 @@ def repeating(
     others = ways.others(way, min(MOST_WAYS, MOST_ROWS // rows))
     more = [_ordered(network, ways.stretches, other, budget, clock) for other in others if not clock.is_over()]
     best: Regions | None = None
-    for ordered in _promising([first, *(other for other in more if other is not None)]):
+    orders = [first, *(other for other in more if other is not None)]
+    work = min(work_per_row * rows, MOST_WORK // len(orders))
+    for ordered in _promising(orders):
         if best is not None and (clock.is_over() or _is_enough(best, budget, way.peak_bytes)):
             break
         steps = range(len(ordered.planner.network.steps))
-        placed = ordered.planner.searched(
-            steps, False, ordered.found, work_per_row * rows, goal_bytes=way.peak_bytes, share=0.5
-        )
+        placed = ordered.planner.searched(steps, False, ordered.found, work, goal_bytes=way.peak_bytes, share=0.5)
         tried = Regions(network.graph, ordered.planner.network, [placed], ordered.tiles)
         best = tried if best is None or tried.height_bytes < best.height_bytes else best
     return best
