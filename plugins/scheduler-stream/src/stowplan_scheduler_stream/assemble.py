@@ -187,6 +187,7 @@ class _Assembly:
         return self.slow_life.get(tensor, (0, 0))[1]
 
     def _interface(self) -> tuple[tuple[int, int], ...]:
-        graph, layout = self.network.graph, self.network.layout
-        homes = {**self.resident, **self.slow, **self.received}
-        return tuple((t, homes[layout.root(t)]) for t in (*graph.inputs, *graph.outputs))
+        graph, root = self.network.graph, self.network.layout.root
+        leaving = {**self.resident, **self.slow}
+        entering = {**leaving, **self.received}
+        return (*((t, entering[root(t)]) for t in graph.inputs), *((t, leaving[root(t)]) for t in graph.outputs))

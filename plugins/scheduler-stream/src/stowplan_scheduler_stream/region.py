@@ -235,14 +235,15 @@ def _spans(
                     ends[row] = step + 1
     accumulators = [_accumulator(i, works, firings) for i, work in enumerate(works) if work.accumulator_bytes]
     spilled = {w.tensor for w in works if w.step == SPILL}
-    for tensor in network.leaving(steps):
+    received = [work.tensor for work in works if work.step == RECEIVE and work.tensor in network.outputs]
+    for tensor in (*network.leaving(steps), *received):
         if tensor not in spilled:
             last[tensor] = [len(firings)] * len(last[tensor])
     written = {w.tensor for w in works if w.step != SPILL}
     for tensor in entering:
         if tensor not in written:
             first[tensor] = [0] * len(first[tensor])
-            if tensor in network.outputs:  # what a run leaves to the next goes back to where it was read
+            if tensor in network.outputs:
                 last[tensor] = [len(firings)] * len(last[tensor])
     own = first.keys() - {work.tensor for work in works if work.over != NOWHERE}
     return [Span(t, tuple(first[t]), tuple(last[t])) for t in first if t in own] + [
