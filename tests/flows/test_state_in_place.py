@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
 from oracles import Array, open_tflm, random_inputs
-from state_models import Program, svdf
+from state_models import Program, shift_register, svdf
 from stowplan.build.least import Asker
 from stowplan.build.pipeline import CompileRequest, Session, compile_model
 from stowplan.build.verify import ScheduleFault, verify
@@ -84,15 +84,6 @@ def test_any_program_equals_tflite_micro_run_after_run(model: bytes, tmp_path_fa
             for inputs, want in zip(given_inputs, wanted, strict=True):
                 got = compiled.run([array.tobytes() for array in inputs])
                 assert got == [np.ascontiguousarray(array).tobytes() for array in want]
-
-
-def shift_register() -> bytes:
-    """Six rows of which the eldest two go, as a streaming model keeps them."""
-    program = Program(1)
-    program.shift(1, True)
-    program.assign(0, 2)
-    del program.made[1]  # only the shift reads the old rows
-    return program.finish(1)
 
 
 @pytest.mark.parametrize("model", [shift_register(), svdf((1, 8, 4, 2, 7)), svdf((2, 3, 2, 3, 2))])

@@ -79,6 +79,15 @@ class Program:
         return self.model.constant(self._name("n"), np.array(values, np.int32))
 
 
+def shift_register() -> bytes:
+    """Six rows of which the eldest two go, as a streaming model keeps them."""
+    program = Program(1)
+    program.shift(1, True)
+    program.assign(0, 2)
+    del program.made[1]  # only the shift reads the old rows
+    return program.finish(1)
+
+
 Sizes = tuple[int, int, int, int, int]
 """Batches, features, units, rank and memory."""
 
