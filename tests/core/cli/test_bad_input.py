@@ -207,6 +207,22 @@ def test_inspect_survives_plans_damaged_on_purpose_with_their_digest_made_right(
         assert outcome.code in (0, 1), outcome
 
 
+@pytest.mark.parametrize("specialize", ["none", "all"])
+def test_codegen_refuses_or_writes_plans_damaged_on_purpose_also_without_a_self_test(
+    stowplan, plan: Path, specialize: str
+) -> None:
+    data, generator, refusals = plan.read_bytes(), random.Random(5), 0
+    for _ in range(100):
+        changed = bytearray(data)
+        for _ in range(generator.randrange(1, 5)):
+            changed[generator.randrange(8, 2500)] = generator.choice((0, 1, 127, 255))
+        plan.write_bytes(sealed(bytes(changed)))
+        outcome = stowplan("codegen", plan, "--no-selftest", "--specialize", specialize, "--name", "net")
+        assert outcome.code in (0, 1), outcome
+        refusals += outcome.code
+    assert refusals
+
+
 def test_a_package_is_written_as_a_folder_and_refused_where_none_can_be(stowplan, plan: Path, tmp_path: Path) -> None:
     folder = tmp_path / "net"
     outcome = stowplan("codegen", plan, "--package", "cmake", "--name", "net", "-o", folder)
