@@ -73,6 +73,9 @@ def _elements(graph: Graph, op: Operator, position: int, first: int, last: int) 
         yield from _stretched(op, source.shape, output.shape, first, last)
     elif op.kind == "transpose_conv_2d":
         yield from _spread(op, graph.tensors[op.inputs[1]].shape[1], source.shape, output.shape, first, last)
+    elif op.kind == "svdf_state" and position == 2:
+        memories = output.shape[-1]
+        yield first // memories * memories, -(-last // memories) * memories
     elif op.kind in EVERYTHING:
         yield 0, source.elements
     else:  # one element for one: reshape, copy, relu, quantize and their like

@@ -154,6 +154,8 @@ class Layout:
             return _bytes_to_rows(unit, self.forms[operator.outputs[0]], 0, self.forms[tensor])
         if operator.kind == "concatenation":
             return self._concatenated(operator, position, unit)
+        if operator.kind == "svdf_state" and position == 2:
+            return range(unit, unit + 1)
         if operator.kind in WHOLE:
             return range(rows)
         raise UnsupportedError(f"operator {index} ({operator.source or operator.kind}): no rule for the rows it reads")

@@ -3,7 +3,8 @@
 It shares no code with schedulers: which bytes an operator reads is derived here from shapes alone, memory is a map of
 who wrote which bytes last. A schedule passes if every firing finds each row it reads written and not overwritten,
 writes inside its pool and nowhere it reads, and if at the end the outputs are whole. Model inputs are there from the
-start, but for streamed ones: their rows are there from their arrival on.
+start, but for streamed ones: their rows are there from their arrival on. What a run leaves to the next may take the
+place of what it found.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stowplan.build.verify_tiles import check_tiles
 from stowplan.errors import InternalFault
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
+from stowplan.flow.operators import IN_PLACE
 from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Schedule, Tile
 from stowplan.flow.target import FAST
 
@@ -326,6 +328,7 @@ class Checker:
 
     def _apart(self, step: int, node: Node, reads: list[tuple[int, int]], writes: list[tuple[int, int]]) -> None:
         """A kernel may write its first byte before it reads its last: reads and writes must be disjoint."""
+        reads = [segment for segment in reads if not self._in_place(node, segment)]
         for pool in range(len(self.memories)):
             taken = sorted(
                 self._extent(*segment) for segment in reads if self.schedule.buffers[segment[0]].pool == pool
@@ -342,15 +345,39 @@ class Checker:
                         "overlap", f"firing {step} writes row {segment[1]} of {name} over what it reads"
                     )
 
+    def _in_place(self, node: Node, segment: tuple[int, int]) -> bool:
+        """Say whether a node reads this row through one operand alone, and may write its own row exactly over it."""
+        index, row = segment
+        position = NONE if node.operator is None else IN_PLACE.get(self.graph.operators[node.operator].kind, NONE)
+        if position == NONE or node.inputs[position] != index or node.inputs.count(index) != 1:
+            return False
+        source, output = self.schedule.buffers[index], self.schedule.buffers[node.output]
+        if (source.pool, source.rows, source.row_bytes) != (output.pool, output.rows, output.row_bytes):
+            return False
+        return source.offsets[row] == output.offsets[row]
+
     def _finished(self) -> None:
         for index, (node, done) in enumerate(zip(self.schedule.nodes, self.done, strict=True)):
             if done != node.units:
                 raise ScheduleFault("incomplete", f"node {index} ran {done} of {node.units} units")
+        replaced = self._replaced()
         for tensor, index in self.schedule.interface[len(self.graph.inputs) :]:
+            if tensor in replaced:
+                continue
             for row in range(self.schedule.buffers[index].rows):
                 if not self._memory(index).holds((index, row)):
                     name = self.graph.tensors[tensor].name
                     raise ScheduleFault("too-late", f"row {row} of the output {name} is not there at the end")
+
+    def _replaced(self) -> set[int]:
+        """Return the states in whose very place their next values were made: these are there at the end instead."""
+        homes = dict(self.schedule.interface[len(self.graph.inputs) :])
+        found = set()
+        for state in self.graph.states:
+            before, after = (self.schedule.buffers[homes[tensor]] for tensor in (state.before, state.after))
+            if (before.pool, before.offsets[0], before.size_bytes) == (after.pool, after.offsets[0], after.size_bytes):
+                found.add(state.before)
+        return found
 
     def _write(self, index: int, row: int) -> None:
         start, end = self._extent(index, row)

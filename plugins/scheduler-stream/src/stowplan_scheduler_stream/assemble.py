@@ -11,7 +11,7 @@ from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.network import Crossing, Network
 from stowplan_scheduler_stream.packing import Packed
-from stowplan_scheduler_stream.region import RECEIVE, RELOAD, SPILL, RegionOrder, Work
+from stowplan_scheduler_stream.region import NOWHERE, RECEIVE, RELOAD, SPILL, RegionOrder, Work
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,9 @@ class _Assembly:
                     tensor=span.tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets
                 )
             self.buffers.append(buffer)
+        for work in order.works:
+            if work.over != NOWHERE:
+                fast[work.tensor] = self._over(work.tensor, fast[work.over])
         self.resident.update(fast)
         self.received.update((t, fast[t]) for t in placed.crossing.receive)
         numbers = []
@@ -105,6 +108,16 @@ class _Assembly:
             self._touch_slow(order.works[index], placed.crossing, len(self.firings))
             self.firings.append(Firing(node=numbers[index], first=first, last=last))
         self.regions += self._split(placed, start)
+
+    def _over(self, tensor: int, place: int) -> int:
+        """Give a tensor a buffer in the place of another: the same rows, or else one piece in one piece."""
+        stuff, offsets = self.network.stuff(tensor), self.buffers[place].offsets
+        if stuff.rows != len(offsets):
+            offsets = tuple(range(offsets[0], offsets[0] + stuff.size_bytes, stuff.row_bytes))
+        self.buffers.append(
+            Buffer(tensor=tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets)
+        )
+        return len(self.buffers) - 1
 
     def _node(self, work: Work, fast: dict[int, int], accumulators: dict[int, int]) -> Node:
         if work.step == RECEIVE:
@@ -148,22 +161,33 @@ class _Assembly:
             self.slow_life[tensor] = (first, step + 1)
 
     def _place_slow(self) -> tuple[int, int]:
-        tensors = list(self.slow)
-        boxes = []
-        for tensor in tensors:
+        """Place what is in slow memory; what is left to the next run goes where it was found, once that is read."""
+        boxes, end = {}, len(self.firings)
+        for tensor in self.slow:
             first, last = self.slow_life.get(tensor, (0, 1))
-            end = len(self.firings) if tensor in self.network.outputs else last
-            boxes.append(Box(first, end, self.network.stuff(tensor).size_bytes, 16))
-        if not boxes:
+            last = end if tensor in self.network.outputs else last
+            boxes[tensor] = Box(first, last, self.network.stuff(tensor).size_bytes, 16)
+        places = {tensor: tensor for tensor in boxes}
+        for after, kept in self.network.kept.items():
+            if {after, kept.before} <= boxes.keys() and self._last_touch(kept.before) <= boxes[after].first:
+                places[after] = kept.before
+        roots = [tensor for tensor in boxes if places[tensor] == tensor]
+        if not roots:
             return 0, 0
-        placement = place(boxes, None)
-        for tensor, offset in zip(tensors, placement.offsets, strict=True):
+        own = [boxes[tensor] for tensor in roots]
+        placement = place(own, None)
+        offsets = dict(zip(roots, placement.offsets, strict=True))
+        for tensor, root in places.items():
             index = self.slow[tensor]
-            moved = tuple(offset + start for start in self.buffers[index].offsets)
+            moved = tuple(offsets[root] + start for start in self.buffers[index].offsets)
             self.buffers[index] = replace(self.buffers[index], offsets=moved)
-        return placement.height_bytes, live_peak(boxes)
+        return placement.height_bytes, live_peak(own)
+
+    def _last_touch(self, tensor: int) -> int:
+        return self.slow_life.get(tensor, (0, 0))[1]
 
     def _interface(self) -> tuple[tuple[int, int], ...]:
-        graph, layout = self.network.graph, self.network.layout
-        homes = {**self.resident, **self.slow, **self.received}
-        return tuple((t, homes[layout.root(t)]) for t in (*graph.inputs, *graph.outputs))
+        graph, root = self.network.graph, self.network.layout.root
+        leaving = {**self.resident, **self.slow}
+        entering = {**leaving, **self.received}
+        return (*((t, entering[root(t)]) for t in graph.inputs), *((t, leaving[root(t)]) for t in graph.outputs))

@@ -9,6 +9,7 @@ from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
 from stowplan.nouns import dataclass, replace
+from stowplan_scheduler_stream.keeping import kept_in_place
 
 CARRYING = MOVES | {"concatenation", "reshape"}
 """Operators that only move elements, which they may take from where they lie in slow memory."""
@@ -109,6 +110,7 @@ class Network:
         self.steps = tuple(replace(step, turned=tuple(map(self._turned, step.reads))) for step in self.steps)
         self.unread = [t for t in self.inputs if t not in self.last_reader and t not in self.streamed]
         self._stuff = {t: self._measure(t) for t in {*self.inputs, *self.maker}}
+        self.kept = kept_in_place(self)
 
     def _turns(self) -> dict[int, tuple[int, ...]]:
         """Return, for inputs whose rows are not needed one after another, the rows in the order they are needed."""

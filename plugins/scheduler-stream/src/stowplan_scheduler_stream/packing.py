@@ -140,7 +140,7 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool,
         elif span.tensor in network.inputs and span.tensor not in order.brought:
             pieces += _input(network, index, span, base, network.turns.get(span.tensor))
             base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
-        elif span.tensor in network.outputs and span.tensor not in order.spilled:
+        elif span.tensor in network.outputs and span.tensor not in order.crossing:
             size, stride = network.stuff(span.tensor).size_bytes, network.stuff(span.tensor).row_bytes
             box = Box(min(span.first), max(span.last), size, 16)
             pieces.append(_Piece(index, box, tuple(range(0, size, stride))))

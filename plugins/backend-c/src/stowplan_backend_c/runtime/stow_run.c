@@ -229,6 +229,16 @@ STOW_API void stow_reset(stow_context *context)
     }
 }
 
+STOW_API int stow_keeps_in_place(const stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+    int found = 0;
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        found |= stow_start(context, plan->states[i].before) == stow_start(context, plan->states[i].after);
+    }
+    return found;
+}
+
 STOW_API void stow_keep_state(const stow_context *context)
 {
     const stow_plan *plan = context->plan;
@@ -236,7 +246,11 @@ STOW_API void stow_keep_state(const stow_context *context)
         const stow_state *state = &plan->states[i];
         const stow_buffer *buffer = &plan->buffers[state->after];
         const size_t size = (size_t)buffer->rows * buffer->row_bytes;
-        memmove(stow_start(context, state->before), stow_start(context, state->after), size);
+        uint8_t *before = stow_start(context, state->before);
+        const uint8_t *after = stow_start(context, state->after);
+        if (before != after) {
+            memmove(before, after, size);
+        }
     }
 }
 
