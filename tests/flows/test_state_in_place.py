@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from state_models import Program, shift_register, svdf
 from stowplan.build.least import Asker
 from stowplan.build.pipeline import CompileRequest, Session, compile_model
 from stowplan.build.verify import ScheduleFault, verify
+from stowplan.errors import DoesNotFit
 from stowplan.flow.plan import Plan
 from stowplan.flow.schedule import Schedule
 from stowplan.nouns import replace
@@ -50,6 +52,15 @@ def programs(draw: st.DrawFn) -> bytes:
     for variable in range(len(program.handles)):
         program.assign(variable, draw(NUMBER))
     return program.finish(draw(NUMBER))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> dict[str, Any]:
+    """Ways to ask for a plan that all have to give the same bytes, at a budget yet to be drawn."""
+    streamed = draw(st.sampled_from([(), ("x",), ("row",), ("row", "x")]))
+    if not streamed and draw(st.integers(0, 3)) == 0:
+        return {"scheduler": "greedy"}
+    return {"stream_inputs": streamed, "recompute": draw(st.sampled_from([1.0, 1.5, 2.0]))}
 
 
 def session_of(model: bytes, folder: Path) -> Session:
@@ -84,6 +95,33 @@ def test_any_program_equals_tflite_micro_run_after_run(model: bytes, tmp_path_fa
             for inputs, want in zip(given_inputs, wanted, strict=True):
                 got = compiled.run([array.tobytes() for array in inputs])
                 assert got == [np.ascontiguousarray(array).tobytes() for array in want]
+
+
+@settings(deadline=None, max_examples=25)
+@given(model=programs(), how=requests(), share=st.integers(0, 100), slow=st.booleans())
+def test_any_budget_streamed_or_computed_twice_equals_tflite_micro_also_after_a_reset(
+    model: bytes, how: dict[str, Any], share: int, slow: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("asked") / "model.tflite"
+    path.write_bytes(model)
+    asker = Asker(Session(CompileRequest(model_path=path, **how)))
+    most = asker.plan(1 << 20).schedule.pool_bytes[0]
+    least = asker.least(slow=slow).schedule.pool_bytes[0]
+    fast = ("fast", least + max(0, most - least) * share // 100)
+    pools = (fast, ("slow", 1 << 20)) if slow else (fast,)
+    try:
+        plan = compile_model(CompileRequest(model_path=path, pools=pools, **how)).data
+    except DoesNotFit:
+        assert fast[1] < most, "without slow memory the least may need a longer search"
+        return
+    given_inputs = [random_inputs(model, run) for run in range(RUNS)]
+    truth = open_tflm(model)
+    wanted = [[np.ascontiguousarray(array).tobytes() for array in truth(inputs)] for inputs in given_inputs]
+    with closing(HostCompiled(plan)) as compiled:
+        for _ in range(2):
+            got = [compiled.run([array.tobytes() for array in inputs]) for inputs in given_inputs]
+            assert got == wanted
+            runtime().library.stow_reset(compiled._context)
 
 
 @pytest.mark.parametrize("model", [shift_register(), svdf((1, 8, 4, 2, 7)), svdf((2, 3, 2, 3, 2))])

@@ -104,6 +104,18 @@ def test_models_with_flipped_bits_are_refused_or_compiled_but_never_crash(stowpl
             assert "internal" not in outcome.err
 
 
+def test_a_model_that_declares_more_rows_than_can_be_followed_is_refused_at_once(stowplan, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+    from tflite_builder import ModelBuilder
+
+    model = ModelBuilder()
+    x, y = model.input("x", (1 << 26, 1), "float32"), model.tensor("y", (1 << 26, 1), "float32")
+    model.operator("ABS", [x], [y])
+    path = tmp_path / "long.tflite"
+    path.write_bytes(model.outputs(y).build())
+    refused(stowplan("compile", path, "-m", "1G"), 1, 'tensor "x" (67108864x1) has 67108864 rows', "another shape")
+
+
 def test_a_budget_below_any_plan_prints_the_report_and_the_cause_and_writes_nothing(stowplan, digits: Path) -> None:
     code, out, err = stowplan("compile", digits, "-m", "100")
     assert (code, err.count("\n")) == (1, 1)
