@@ -230,6 +230,25 @@ def test_the_depfile_names_model_configuration_and_plugins(bench: Bench) -> None
     assert json.loads((bench.work / "t.json").read_text())["traceEvents"] == []
 
 
+@pytest.mark.parametrize("option", ["--depfile", "--trace"])
+@pytest.mark.parametrize("file", ["stowplan.toml", "one.tflite", "build/small/one.stow"])
+def test_neither_rules_nor_a_trace_are_written_over_what_the_project_is_made_of(
+    bench: Bench, option: str, file: str
+) -> None:
+    bench.done("build")
+    path = next(bench.work.rglob(Path(file).name)) if "/" not in file else bench.work / file
+    before = path.read_bytes()
+    outcome = bench.run("build", option, str(path))
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "choose another output" in outcome.err
+    assert path.read_bytes() == before
+
+
+def test_rules_and_a_trace_cannot_be_one_file(bench: Bench) -> None:
+    assert bench.run("build", "--depfile", "x", "--trace", "x").code == 1
+    assert not (bench.work / "x").exists()
+
+
 def test_a_trace_has_the_stages_of_all_jobs_and_processes(bench: Bench) -> None:
     bench.done("build", "-j", "2", "--trace", "t.json")
     events = json.loads((bench.work / "t.json").read_text())["traceEvents"]

@@ -13,37 +13,14 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
 
 from oracles import Array, open_litert_reference, open_tflm
+from state_models import Sizes, svdf
 from stowplan.build.pipeline import CompileRequest, compile_model
 from stowplan.errors import UnsupportedError
 from stowplan_backend_c import CBackend
-from tflite_builder import ModelBuilder
 from tflite_import import import_bytes
 
 RUNS = 6
-Sizes = tuple[int, int, int, int, int]
-"""Batches, features, units, rank and memory."""
 SIZES: list[Sizes] = [(1, 5, 3, 1, 4), (1, 8, 4, 2, 7), (2, 3, 2, 3, 2), (1, 4, 6, 1, 1)]
-
-
-def svdf(sizes: Sizes, biased: bool = True, relu: bool = False, integers: bool = False, **changed: Any) -> bytes:
-    """Return a model of one SVDF; with `integers`, the same weights as int8."""
-    batches, features, units, rank, memory = sizes
-    random, model, filters = np.random.default_rng(sum(sizes)), ModelBuilder(), units * rank
-    x = model.input("x", (batches, features), "float32")
-    inputs = [x]
-    for name, shape in (("feature", (filters, features)), ("time", (filters, memory))):
-        values = random.integers(-127, 128, shape).astype(np.int8)
-        scaled = {"scale": 1 / 64} if integers else {}
-        inputs.append(model.constant(name, values if integers else values.astype(np.float32) / 64, **scaled))
-    bias = changed.get("bias", random.normal(size=units).astype(np.float32))
-    inputs.append(model.constant("bias", bias) if biased else -1)
-    inputs.append(
-        model.tensor("memory", changed.get("state", (batches, filters * memory)), "float32", is_variable=True)
-    )
-    y = model.tensor("y", (batches, units), "float32")
-    options = dict(rank=changed.get("rank", rank), fused_activation_function="RELU" if relu else "NONE")
-    model.operator("SVDF", inputs, [y], options="SVDFOptions", **options)
-    return model.outputs(y).build()
 
 
 def runs(model: bytes, inputs: Sequence[Array], folder: Path) -> list[Array]:

@@ -73,4 +73,4 @@ def parse_recompute(text: str, option: str) -> float:
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
+    return (text or '""') if len(text) <= 40 else text[:37] + "..."

@@ -193,6 +193,39 @@ def test_a_core_with_streamed_inputs_takes_rows_from_its_application(tmp_path: P
     assert (done.returncode, done.stdout) == (0, "".join(rows[:4]) + " " + "u" * 8 + " " + "".join(rows[4:]) + " ")
 
 
+STARTED_OVER = """
+#include "net.h"
+
+static _Alignas(NET_ARENA_ALIGN) uint8_t fast[NET_FAST_BYTES];
+static net_context context;
+
+int main(void)
+{
+    if (net_init(&context, fast, sizeof fast, NULL, 0) != NET_OK || net_begin(&context) != NET_MORE) {
+        return 1;
+    }
+    if (net_begin(&context) != NET_UNFINISHED || net_begin(&context) != NET_UNFINISHED) {
+        return 2;
+    }
+    net_reset(&context);
+    return net_begin(&context) == NET_MORE ? 0 : 3;
+}
+"""
+
+
+def test_a_run_that_was_left_has_to_be_reset_where_the_model_keeps_state(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+    from state_models import shift_register
+
+    path = tmp_path / "model.tflite"
+    path.write_bytes(shift_register())
+    plan = compile_model(CompileRequest(model_path=path, stream_inputs=("x",))).data
+    write(tmp_path, generate(plan, "net", "core"))
+    (tmp_path / "main.c").write_text(STARTED_OVER)
+    cc(tmp_path, "main.c", "net.c", "-o", "main")
+    assert subprocess.run([tmp_path / "main"], check=False, timeout=60).returncode == 0
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_only_what_a_plan_needs_of_the_two_ways_to_run_is_declared(streamed: bool) -> None:
     plan = (arriving_plan() if streamed else copying_plan()).file()

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, bisect_right
 
 import pytest
 
 from graphs import GraphBuilder, random_graph, small_cnn
+from stowplan.build.arena import Box
 from stowplan.build.verify import verify
 from stowplan.errors import DoesNotFit
+from stowplan.flow.graph import Graph
 from stowplan.flow.schedule import Schedule
 from stowplan.flow.target import FAST, SLOW, Pool, Target
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream import StreamScheduler
+from stowplan_scheduler_stream.clock import Clock
 from stowplan_scheduler_stream.cuts import Cutter
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.packer import Packer, Packing
+from stowplan_scheduler_stream.packing import MOST_PAIRS
+from stowplan_scheduler_stream.planner import Budget, Planner
+from stowplan_scheduler_stream.scheduler import WHOLE
 
 
 def fit(graph, *sizes: int | None, **options: int) -> Schedule:  # type: ignore[no-untyped-def]
@@ -161,3 +170,44 @@ def test_seventy_thousand_rows_are_planned_in_seconds() -> None:
     with pytest.raises(DoesNotFit):
         fit(graph, 600_000)
     assert time.process_time() - start < 60  # it was minutes, and quadratic
+
+
+def waiting_rows(height: int) -> Graph:
+    """Rows that wait for a mean of all: each of 10 tensors is alive as a whole until it is joined again."""
+    b = GraphBuilder(seed=2)
+    x, kept = b.input(1, height, 2, 4), []
+    for channels in (4, 6, 8, 4, 6) * 2:
+        x = b.conv(x, channels, (3, 1))
+        kept.append(x)
+    x = b.add(x, b.pool(x, "average_pool_2d", (height, 2), (1, 1), same=False), "mul")
+    for each in reversed(kept):
+        x = b.conv(b.concatenation((x, each), 3), 4, (1, 1))
+    return b.graph(x)
+
+
+def test_a_budget_below_the_quick_way_costs_seconds_and_little_memory_with_sixty_thousand_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands of rows are alive beside each: the packer gets them some together, not all pairs of them."""
+    graph = waiting_rows(1900)
+    placed: list[list[Box]] = []
+    pack = Packer.pack
+
+    def noted(self: Packer, boxes: list[Box], *rest: int, **named: object) -> Packing:
+        placed.append(boxes)
+        return pack(self, boxes, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Packer, "pack", noted)
+    network = Network(graph, 4)
+    greedy = Planner(network, Budget(None), WHOLE, Clock(None)).greedy(range(len(network.steps)), slow=False)
+    quick = greedy.packed.height_bytes
+    start = time.process_time()
+    schedule = fit(graph, quick - 16)
+    assert time.process_time() - start < 60
+    verify(graph, schedule)
+    assert schedule.pool_bytes[FAST] <= quick - 16
+    assert placed, "the quick way did"
+    for boxes in placed:
+        born, gone = sorted(box.first for box in boxes), sorted(box.last for box in boxes)
+        pairs = sum(bisect_left(born, box.last) - bisect_right(gone, box.first) - 1 for box in boxes)
+        assert pairs <= MOST_PAIRS

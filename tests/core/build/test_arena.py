@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.build.arena import Box, live_peak, place
+from stowplan.build.arena import Box, _by_time, live_peak, place
 
 boxes = st.lists(
     st.builds(
@@ -50,3 +50,22 @@ def test_a_fixed_box_stays_where_it_is_and_others_keep_clear_of_its_whole_life(f
 
 def test_live_peak_counts_a_step_at_which_one_ends_and_another_begins_once() -> None:
     assert live_peak([Box(0, 2, 10), Box(2, 4, 20), Box(1, 3, 5)]) == 25
+
+
+def lowest_by_trying(box: Box, beside: list[tuple[int, int]], floor: int) -> int:
+    at = -(-floor // box.alignment_bytes) * box.alignment_bytes
+    while any(at < end and start < at + box.size_bytes for start, end in beside):
+        at += box.alignment_bytes
+    return at
+
+
+@given(boxes, st.integers(0, 40))
+def test_by_time_each_box_takes_the_lowest_place_that_is_free_when_it_is_born(found: list[Box], floor: int) -> None:
+    """The list of gaps against trying every address."""
+    found = [box for box in found if box.size_bytes]
+    offsets = _by_time(found, floor, best_fit=False).offsets
+    order = sorted(range(len(found)), key=lambda i: (found[i].first, -found[i].size_bytes))
+    for turn, index in enumerate(order):
+        before = [i for i in order[:turn] if found[i].last > found[index].first]
+        beside = [(offsets[i], offsets[i] + found[i].size_bytes) for i in before]
+        assert offsets[index] == lowest_by_trying(found[index], beside, floor)

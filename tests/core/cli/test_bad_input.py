@@ -104,6 +104,18 @@ def test_models_with_flipped_bits_are_refused_or_compiled_but_never_crash(stowpl
             assert "internal" not in outcome.err
 
 
+def test_a_model_that_declares_more_rows_than_can_be_followed_is_refused_at_once(stowplan, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+    from tflite_builder import ModelBuilder
+
+    model = ModelBuilder()
+    x, y = model.input("x", (1 << 26, 1), "float32"), model.tensor("y", (1 << 26, 1), "float32")
+    model.operator("ABS", [x], [y])
+    path = tmp_path / "long.tflite"
+    path.write_bytes(model.outputs(y).build())
+    refused(stowplan("compile", path, "-m", "1G"), 1, 'tensor "x" (67108864x1) has 67108864 rows', "another shape")
+
+
 def test_a_budget_below_any_plan_prints_the_report_and_the_cause_and_writes_nothing(stowplan, digits: Path) -> None:
     code, out, err = stowplan("compile", digits, "-m", "100")
     assert (code, err.count("\n")) == (1, 1)
@@ -149,6 +161,54 @@ def plan(stowplan, digits: Path) -> Path:
     return digits.with_suffix(".stow")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--depfile", "digits.stow"],
+        ["--trace", "digits.stow"],
+        ["--plot", "x", "--depfile", "x"],
+        ["--plot", "x", "--trace", "x"],
+        ["--depfile", "x", "--trace", "x"],
+        ["--codegen", "x.c", "--trace", "x.c"],
+        ["--codegen", "x.c", "--depfile", "x.h"],
+        ["--codegen", "x.c", "--plot", "x.h"],
+    ],
+)
+def test_no_two_outputs_of_a_compilation_can_be_one_file(
+    stowplan, digits: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(digits.parent)
+    refused(stowplan("compile", "digits.tflite", "-m", "800", *options), 1, "two outputs cannot be one file")
+    assert not [path for path in digits.parent.iterdir() if path.is_file() and path.suffix not in (".tflite", "")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["compile -m 800", "analyze", "inspect", "run", "codegen", "codegen --package cmake", "report", "profile"],
+)
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_names_that_are_no_file_names_are_refused(stowplan, command: str, name: str) -> None:
+    refused(stowplan(*command.split(), name), 1, "is a directory")
+
+
+def test_a_name_with_a_zero_byte_which_only_files_and_programs_can_write_is_refused(stowplan, tmp_path: Path) -> None:
+    refused(stowplan("inspect", "a\0b"), 1, "is no file name")
+    batch = tmp_path / "batch"
+    batch.write_bytes(b"run\nplan.stow\n--input\na\0.npy\n")
+    refused(stowplan("batch", batch), 2, "zero byte")
+
+
+def test_two_forms_of_one_answer_are_a_usage_error(stowplan, plan: Path, digits: Path) -> None:
+    for file in (plan, digits):
+        outcome = stowplan("inspect", file, "--text", "--json")
+        assert (outcome.code, json.loads(outcome.out)["error"]["code"]) == (2, "usage")
+
+
+def test_no_accelerator_at_all_is_a_usage_error(stowplan, digits: Path) -> None:
+    for command in ("profile", "accelerate"):
+        refused(stowplan(command, digits, "--on", ""), 2, "write accelerators with commas between")
+
+
 @pytest.mark.parametrize("command", ["run", "codegen", "inspect"])
 def test_plans_that_are_damaged_are_refused_and_nothing_is_written(stowplan, plan: Path, command: str) -> None:
     data = plan.read_bytes()
@@ -160,6 +220,11 @@ def test_plans_that_are_damaged_are_refused_and_nothing_is_written(stowplan, pla
         plan.write_bytes(case)
         refused(stowplan(command, plan), 1, plan.name)
     assert files(plan.parent) == before
+
+
+@pytest.mark.parametrize("command", ["compile -m 800 -o x", "analyze", "verify"])
+def test_a_plan_where_a_model_is_wanted_is_answered_with_the_commands_that_take_one(stowplan, plan, command) -> None:
+    refused(stowplan(*command.split(), plan), 1, "is a plan, not a model: stowplan inspect, report and run take it")
 
 
 @pytest.mark.parametrize("command", ["run", "codegen"])
@@ -205,6 +270,22 @@ def test_inspect_survives_plans_damaged_on_purpose_with_their_digest_made_right(
         plan.write_bytes(sealed(bytes(changed)))
         outcome = stowplan("inspect", plan, option)
         assert outcome.code in (0, 1), outcome
+
+
+@pytest.mark.parametrize("specialize", ["none", "all"])
+def test_codegen_refuses_or_writes_plans_damaged_on_purpose_also_without_a_self_test(
+    stowplan, plan: Path, specialize: str
+) -> None:
+    data, generator, refusals = plan.read_bytes(), random.Random(5), 0
+    for _ in range(100):
+        changed = bytearray(data)
+        for _ in range(generator.randrange(1, 5)):
+            changed[generator.randrange(8, 2500)] = generator.choice((0, 1, 127, 255))
+        plan.write_bytes(sealed(bytes(changed)))
+        outcome = stowplan("codegen", plan, "--no-selftest", "--specialize", specialize, "--name", "net")
+        assert outcome.code in (0, 1), outcome
+        refusals += outcome.code
+    assert refusals
 
 
 def test_a_package_is_written_as_a_folder_and_refused_where_none_can_be(stowplan, plan: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from stowplan.cli import entry
+from stowplan.cli.entry import main
 from stowplan.errors import DoesNotFit, InternalFault, ModelError, StowplanError, UsageError
 
 HEAVY = ("pluggy", "numpy", "rich", "importlib.metadata", "argparse", "flatbuffers", "lz4")
@@ -149,6 +151,21 @@ def test_a_full_disk_behind_standard_output_is_an_error_in_one_line() -> None:
         )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "standard output cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("budget", "code"), [("800", 0), ("1", 1)])
+def test_streams_that_a_shell_closed_change_no_plan_and_no_exit_code(
+    digits: Path, closed: str, budget: str, code: int
+) -> None:
+    command = f"{shlex.quote(sys.executable)} -m stowplan compile {shlex.quote(str(digits))} -m {budget} --no-cache"
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr
+    plan = digits.with_suffix(".stow")
+    assert plan.exists() == (code == 0)
+    if code == 0:
+        assert main(["inspect", str(plan)]) == 0
 
 
 def test_a_name_that_the_terminal_cannot_show_is_escaped(shell) -> None:

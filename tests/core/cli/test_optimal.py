@@ -39,6 +39,26 @@ def test_optimal_refuses_a_budget_below_the_least(stowplan, digits: Path) -> Non
     assert "1 stage exceeds it" in err
 
 
+def test_a_refusal_that_a_longer_search_would_spare_says_so(stowplan, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+    from state_models import Program
+
+    program = Program(1)
+    program.shift(7, True)
+    program.pool(5)
+    for pair in ((1, 7), (1, 4), (4, 0)):
+        program.add(*pair)
+    program.assign(0, 9)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(program.finish(1))
+    least = json.loads(stowplan("analyze", path, "--minimum", "--json").out)["minimum"]["one_pool"]["bytes"]
+    code, _, err = stowplan("compile", path, "-m", least)
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.endswith(f". A longer search finds a plan of {least} B: add --optimal\n")
+    assert stowplan("compile", path, "-m", least, "--optimal").code == 0
+    assert "--optimal" not in stowplan("compile", path, "-m", least - 400).err
+
+
 def test_optimal_with_packed_weights_is_refused(stowplan, digits: Path) -> None:
     code, _, err = stowplan("compile", digits, "-m", "2K", "--optimal", "-c", "lz4")
     assert (code, err) == (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 from stowplan.nouns import dataclass
 
@@ -62,55 +63,68 @@ def place(boxes: Sequence[Box], capacity_bytes: int | None, floor_bytes: int = 0
     return best
 
 
+class _Gaps:
+    """What is free beside the boxes alive: gaps sorted by address, the last of which has no end."""
+
+    def __init__(self, floor_bytes: int) -> None:
+        self.starts, self.ends = [floor_bytes], [_NO_END]
+
+    def find(self, box: Box, best_fit: bool) -> int:
+        """Return the lowest (or tightest) free offset for a box; above all others only where there is no other."""
+        align, size, slack, chosen = box.alignment_bytes, box.size_bytes, _NO_END, -1
+        for start, end in zip(self.starts, self.ends, strict=True):
+            offset = -(-start // align) * align
+            room = end - offset
+            if room >= size and (chosen < 0 or room < slack):
+                if not best_fit:
+                    return offset
+                chosen, slack = offset, room
+        return chosen
+
+    def take(self, start: int, end: int) -> None:
+        at = bisect_right(self.starts, start) - 1
+        pieces = [(a, b) for a, b in ((self.starts[at], start), (end, self.ends[at])) if a < b]
+        self.starts[at : at + 1] = [a for a, _ in pieces]
+        self.ends[at : at + 1] = [b for _, b in pieces]
+
+    def give(self, start: int, end: int) -> None:
+        at = bisect_right(self.starts, start)
+        low, high = at, at
+        if at > 0 and self.ends[at - 1] == start:
+            low, start = at - 1, self.starts[at - 1]
+        if at < len(self.starts) and self.starts[at] == end:
+            high, end = at + 1, self.ends[at]
+        self.starts[low:high] = [start]
+        self.ends[low:high] = [end]
+
+
+_NO_END = 2**62
+
+
 def _by_time(boxes: Sequence[Box], floor_bytes: int, best_fit: bool) -> Placement:
-    """Take boxes as they are born; alive ones are kept sorted by address, so only real neighbours are looked at."""
+    """Take boxes as they are born; what is free is kept sorted by address, so only gaps are looked at.
+
+    Where a box with a place of its own will be, nothing is put before.
+    """
     offsets = [0] * len(boxes)
-    alive: list[tuple[int, int, int]] = []  # (offset, end, last step)
-    # Fixed boxes first, whenever they are born: nothing may be put where they will be.
-    fixed = [i for i, box in enumerate(boxes) if box.offset_bytes is not None]
-    order = sorted(
-        (i for i, box in enumerate(boxes) if box.offset_bytes is None),
-        key=lambda i: (boxes[i].first, -boxes[i].size_bytes),
-    )
-    height = floor_bytes
-    for index in fixed:
-        offset = boxes[index].offset_bytes
-        assert offset is not None
-        offsets[index] = offset
-        height = max(height, offset + boxes[index].size_bytes)
-        insort(alive, (offset, offset + boxes[index].size_bytes, index))
-    pinned = {i: boxes[i] for i in fixed}
-    now = -1
-    for index in order:
+    gaps = _Gaps(floor_bytes)
+    alive: list[tuple[int, int, int]] = []  # a heap of (last step, offset, end)
+    height, now = floor_bytes, -1
+    fixed = [box.offset_bytes is not None for box in boxes]
+    for index in sorted(range(len(boxes)), key=lambda i: (not fixed[i], boxes[i].first, -boxes[i].size_bytes)):
         box = boxes[index]
-        if box.first != now:
+        if not fixed[index] and box.first != now:
             now = box.first
-            alive = [entry for entry in alive if boxes[entry[2]].last > now]
-        offset = _gap(box, alive, boxes, floor_bytes, best_fit, bool(pinned))
+            while alive and alive[0][0] <= now:
+                _, start, end = heappop(alive)
+                gaps.give(start, end)
+        offset = gaps.find(box, best_fit) if box.offset_bytes is None else box.offset_bytes
         offsets[index] = offset
         height = max(height, offset + box.size_bytes)
-        insort(alive, (offset, offset + box.size_bytes, index))
+        if box.size_bytes > 0:
+            gaps.take(offset, offset + box.size_bytes)
+            heappush(alive, (box.last, offset, offset + box.size_bytes))
     return Placement(tuple(offsets), height)
-
-
-def _gap(
-    box: Box, alive: list[tuple[int, int, int]], boxes: Sequence[Box], floor: int, best_fit: bool, pinned: bool
-) -> int:
-    """Return the lowest (or tightest) free offset for a box among those alive, which are sorted by address."""
-    cursor, chosen, slack = floor, -1, -1
-    align, size = box.alignment_bytes, box.size_bytes
-    for start, end, other in alive:
-        if pinned and boxes[other].first >= box.last:
-            continue
-        offset = -(-cursor // align) * align
-        room = start - offset
-        if room >= size and (chosen < 0 or (best_fit and room < slack)):
-            chosen, slack = offset, room
-            if not best_fit:
-                return chosen
-        if end > cursor:
-            cursor = end
-    return chosen if chosen >= 0 else -(-cursor // align) * align
 
 
 def _by_priority(boxes: Sequence[Box], floor_bytes: int, priority: Callable[[Box], tuple[int, ...]]) -> Placement:

@@ -14,6 +14,7 @@ from stowplan.flow.graph import Graph
 from stowplan.flow.plan import Plan
 from stowplan.flow.target import FAST, SLOW
 from stowplan.nouns import replace
+from stowplan.units import format_size
 
 _NAMED = 5
 SECONDS = 10.0
@@ -37,21 +38,39 @@ def compile_explaining(session: Session, known: Proven | None = None) -> Compile
     try:
         return compile_session(session, known)
     except DoesNotFit as err:
-        if err.facts is not None and err.facts.fast_bytes is None:  # else there is a plan, and the flash is too small
-            err.facts = replace(err.facts, shrink=find_shrink(Asker(session, SECONDS)))
+        if err.facts is None or err.facts.fast_bytes is not None:  # there is a plan, and the flash is too small
+            raise
+        nearest = _nearest(Asker(session, SECONDS))
+        if nearest is None:
+            raise
+        plan, pool, budget_bytes = nearest
+        err.facts = replace(err.facts, shrink=_shrink(plan, pool, budget_bytes))
+        if err.facts.shrink is None and session.request.target.slow is None and session.request.compressor == "none":
+            raise _with_way_out(err, session, plan) from err  # elsewhere --optimal does not look for the least memory
         raise
 
 
-def find_shrink(asker: Asker) -> ShrinkFact | None:
-    """Say which tensors keep the model from its budget; None where memory for tensors is not what is missing."""
+def _nearest(asker: Asker) -> tuple[Plan, int, int] | None:
+    """Return the plan that misses the budget by least, the pool that is too small for it, and that pool's bytes."""
     target = asker.session.request.target
     if target.fast.size_bytes is None:
         return None
     if target.slow is not None and target.slow.size_bytes is not None:
         with suppress(DoesNotFit):  # then it is the fast memory
-            plan = asker.plan(target.fast.size_bytes, UNLIMITED)
-            return _shrink(plan, SLOW, target.slow.size_bytes)
-    return _shrink(asker.least(slow=target.slow is not None), FAST, target.fast.size_bytes)
+            return asker.plan(target.fast.size_bytes, UNLIMITED), SLOW, target.slow.size_bytes
+    return asker.least(slow=target.slow is not None), FAST, target.fast.size_bytes
+
+
+def _with_way_out(err: DoesNotFit, session: Session, plan: Plan) -> DoesNotFit:
+    """Return a refusal that says how to get the plan which a longer search than was asked for has found."""
+    way = "allow more with --time-limit" if session.request.optimal else "add --optimal"
+    better = DoesNotFit(
+        f"{err.cause}. A longer search finds a plan of {format_size(plan.schedule.pool_bytes[FAST])}: {way}",
+        needed_bytes=err.needed_bytes,
+        budget_bytes=err.budget_bytes,
+    )
+    better.facts = err.facts
+    return better
 
 
 def _shrink(plan: Plan, number: int, budget_bytes: int) -> ShrinkFact | None:

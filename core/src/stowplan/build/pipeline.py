@@ -10,9 +10,10 @@ from stowplan.build.passes import channels, pads, planes
 from stowplan.build.planning import Lowering, PlanOptions, make_plan, packed, plan_compressed, plan_uncompressed
 from stowplan.build.prove import prove, separate_schedule
 from stowplan.build.request import POOL_NAMES, CompileRequest, Step
+from stowplan.build.rows import Layout
 from stowplan.build.telemetry import Telemetry
 from stowplan.build.work import recompute_factor
-from stowplan.errors import DoesNotFit, UsageError
+from stowplan.errors import DoesNotFit, UnsupportedError, UsageError
 from stowplan.flow.graph import Graph
 from stowplan.flow.model import Model
 from stowplan.flow.plan import Plan
@@ -22,7 +23,7 @@ from stowplan.nouns import dataclass, field, replace
 from stowplan.planfile.writer import write_plan
 from stowplan.plugins.host import Host, host
 from stowplan.plugins.kinds import Metrics, ScheduleOptions
-from stowplan.units import format_size
+from stowplan.units import format_shape, format_size
 
 __all__ = [
     "POOL_NAMES", "CompileRequest", "CompileResult", "Proven", "Session", "compile_model", "compile_session",
@@ -59,6 +60,10 @@ STEPS = 3
 """Runs in a row in which a model that keeps state is proven."""
 
 
+MOST_ROWS = 1 << 20
+"""Of one tensor: schedulers follow each row, and a model of a kilobyte may declare billions of them."""
+
+
 class Session:
     """One model on its way: what has been found out so far, so that several budgets share the work."""
 
@@ -82,6 +87,7 @@ class Session:
         self.streamed = streamed_inputs(passed, request.stream_inputs)
         self.graph = planes.arriving_pixels(passed, self.streamed)
         self.lowering = Lowering(self.graph)
+        _check_rows(self.model, self.lowering.layout)
         self.facts = survey.model_facts(self.model, imported, request.target, self.host)
         self.facts = survey.streamed_facts(self.facts, self.lowering.layout, self.streamed)
         self.facts = replace(self.facts, notes=self.graph.notes, compressor=request.compressor, xip=request.xip)
@@ -187,3 +193,14 @@ def compile_session(session: Session, known: Proven | None = None) -> CompileRes
     return CompileResult(
         graph=session.graph, target=target, schedule=plan.schedule, plan=proven, data=data, facts=facts, runs=runs
     )
+
+
+def _check_rows(model: Model, layout: Layout) -> None:
+    """Raise `UnsupportedError` for a tensor of so many rows that no schedule of them would ever be ready."""
+    for tensor, form in layout.forms.items():
+        if form.rows > MOST_ROWS:
+            found = layout.graph.tensors[tensor]
+            raise UnsupportedError(
+                f'{model.name}: tensor "{found.name}" ({format_shape(found.shape)}) has {form.rows} rows; up to '
+                f"{MOST_ROWS} are supported. Give it another shape, with longer rows"
+            )

@@ -50,6 +50,8 @@ def read_commands(path: Path) -> list[list[str]]:
         text = path.read_text("utf-8", "surrogateescape")
     except OSError as err:
         raise UsageError(f"{path}: cannot be read: {err.strerror or err}") from err
+    if "\0" in text:
+        raise UsageError(f"{path}: holds a zero byte, which no argument can; write one argument a line")
     commands = list(_paragraphs(text))
     for number, command in enumerate(commands, 1):
         if command[0] in REFUSED:

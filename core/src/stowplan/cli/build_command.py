@@ -16,8 +16,8 @@ from stowplan.build.project import Job, Project, find_project, read_project
 from stowplan.cache.files import Identity, identity
 from stowplan.cli.caching import add_cache, check_choice, choose_folder, read_only
 from stowplan.cli.options import add_json
-from stowplan.cli.output import check_output, columns, print_json, safe
-from stowplan.errors import StowplanError, UsageError
+from stowplan.cli.output import check_outputs, columns, print_json, safe
+from stowplan.errors import OutputError, StowplanError, UsageError
 
 WORDS = {
     "built": "built",
@@ -63,9 +63,21 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"-j {arguments.jobs}: write a number of processes from 1 to 1024")
     if arguments.watch and (arguments.json or arguments.dry_run):
         raise UsageError("--watch: goes with neither --json nor --dry-run")
-    for file in (arguments.trace, arguments.depfile):
-        if file is not None:
-            check_output(file)
+    check_outputs(_extras(arguments))
+
+
+def _extras(arguments: argparse.Namespace) -> list[Path]:
+    return [file for file in (arguments.trace, arguments.depfile) if file is not None]
+
+
+def _check_extras(arguments: argparse.Namespace, project: Project) -> None:
+    """Raise `OutputError` where a trace or rules would be written over an input or a plan of the project."""
+    extras = _extras(arguments)
+    check_outputs(extras, [project.path, *(job.request.model_path for job in project.jobs)])
+    plans = {job.output.resolve() for job in project.jobs}
+    for extra in extras:
+        if extra.resolve() in plans:
+            raise OutputError(f"{extra}: is a plan of the project; choose another output")
 
 
 def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, Seen]:
@@ -73,6 +85,7 @@ def _once(arguments: argparse.Namespace, path: Path) -> tuple[int, Seen]:
     seen: Seen = {str(path): identity(path)}
     project = read_project(path)
     jobs = chosen(project, arguments.only)
+    _check_extras(arguments, project)
     # Before anything is read: what changes from now on, during the build as well, is a change.
     seen |= {str(job.request.model_path): identity(job.request.model_path) for job in jobs}
     terms = Terms(

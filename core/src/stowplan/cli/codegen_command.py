@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from stowplan.cli.options import add_json
-from stowplan.cli.output import check_output, columns, make_folder, print_json, write_files
+from stowplan.cli.output import beside, check_output, columns, make_folder, print_json, write_files
 from stowplan.cli.plans import open_plan
 from stowplan.cli.sources import check_source, generated, prefix_of
 from stowplan.errors import OutputError
@@ -69,11 +69,11 @@ def _output(arguments: argparse.Namespace) -> Path:
     """Return the source to write, or the folder of a package; what cannot become one is refused before any work."""
     plan: Path = arguments.plan
     if not arguments.package:
-        output: Path = arguments.output or plan.with_suffix(".c")
+        output: Path = arguments.output or beside(plan, ".c")
         check_source(output)
         check_output(output, [plan])
         return output
-    output = arguments.output or plan.with_suffix("")
+    output = arguments.output or beside(plan, "")
     if output.exists() and not output.is_dir():
         raise OutputError(f"{output}: is no folder; a package is one")
     if not output.parent.is_dir():

@@ -16,7 +16,7 @@ from stowplan.build.request import CompileRequest
 from stowplan.cache.files import sha256
 from stowplan.cli.caching import add_cache, check_choice, name_folder, open_cache, open_store, read_only
 from stowplan.cli.options import add_model, add_plot, compressor, input_shapes, time_limit
-from stowplan.cli.output import Coloured, check_outputs, print_error, print_json, safe, write_files
+from stowplan.cli.output import Coloured, beside, check_outputs, print_error, print_json, safe, write_files
 from stowplan.cli.report import document, kept, print_report, refusal, wrote
 from stowplan.cli.warm import is_answerable, paint, wants_colour
 from stowplan.cli.working import working
@@ -61,12 +61,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    output: Path = arguments.output or arguments.model.with_suffix(".stow")
+    output: Path = arguments.output or beside(arguments.model, ".stow")
     pools = parse_pools(arguments.mem)
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     shapes = input_shapes(arguments.input_shape)
     plot: Path | None = arguments.plot
-    check_outputs([output, *filter(None, [plot, arguments.codegen])], [arguments.model])
+    check_outputs([output, *_besides(arguments), *filter(None, [arguments.codegen])], [arguments.model])
     check_choice(arguments, "compile")
     _check_extras(arguments)
     store = _store(arguments)
@@ -157,8 +157,6 @@ def _check_extras(arguments: argparse.Namespace) -> None:
         raise UsageError("-q: goes not with --json, which is there to be read")
     if arguments.depfile_target is not None and arguments.depfile is None:
         raise UsageError("--depfile-target: goes with --depfile FILE")
-    if arguments.depfile is not None:
-        check_outputs([arguments.depfile], [arguments.model])
     if arguments.codegen is None:
         if arguments.name is not None:
             raise UsageError("--name: goes with --codegen FILE.c")
@@ -166,6 +164,11 @@ def _check_extras(arguments: argparse.Namespace) -> None:
     from stowplan.cli.sources import check_source
 
     check_source(arguments.codegen)
+
+
+def _besides(arguments: argparse.Namespace) -> list[Path]:
+    """Return the files to be written beside the plan and its C source."""
+    return [path for path in (arguments.plot, arguments.depfile, arguments.trace) if path is not None]
 
 
 def _sources(arguments: argparse.Namespace, plan: bytes, output: Path) -> dict[Path, bytes]:
@@ -176,7 +179,7 @@ def _sources(arguments: argparse.Namespace, plan: bytes, output: Path) -> dict[P
 
     options = SourceOptions(name=prefix_of(arguments.codegen, arguments.name))
     files = generated(plan, arguments.codegen, options, "c")
-    check_outputs([output, *files])  # a header may meet the plan
+    check_outputs([output, *_besides(arguments), *files])  # a header may meet one of the others
     return files
 
 
@@ -194,7 +197,6 @@ def _telemetry(arguments: argparse.Namespace, stack: ExitStack) -> Telemetry:
 
     if arguments.trace is None:
         return Telemetry(host().event)
-    check_outputs([arguments.trace], [arguments.model])
     recorder = Recorder()
     stack.callback(lambda: write_trace(arguments.trace, recorder.events))
     return Telemetry(host().event, recorder)

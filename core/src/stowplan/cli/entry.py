@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 refused, 2 usage, 3 an internal fault."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     _tolerate_any_text()
     try:
         code = _guarded(arguments)
@@ -170,6 +171,16 @@ def _fault(err: Exception, arguments: list[str]) -> int:
 
 def _debugging() -> bool:
     return os.environ.get("STOWPLAN_DEBUG", "") not in ("", "0")
+
+
+def _open_closed_streams() -> None:
+    """Put nothing where a shell closed a stream (`>&-`): Python has None there, and its number goes to the next file.
+
+    In this order each gets the number that it has everywhere, so that no report ends up in a plan.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (for as long as the process lives)
 
 
 def _tolerate_any_text() -> None:

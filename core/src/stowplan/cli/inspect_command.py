@@ -28,6 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     pools = dict(parse_pools(arguments.mem))
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
+    if arguments.text and arguments.json:
+        raise UsageError("--text: is a form of its own; leave out --json")
     file = Model.read(arguments.file)
     if is_plan(file.data) or file.path.suffix.lower() == ".stow":
         from stowplan.cli import inspect_plan

@@ -48,6 +48,13 @@ def columns(rows: Iterable[Sequence[str]], indent: str = "  ", right: frozenset[
     return lines
 
 
+def beside(source: Path, suffix: str) -> Path:
+    """Return the output that a command writes unless told another: the input's name with this suffix."""
+    if not source.name:  # "." is what an empty name becomes
+        raise OutputError(f"{source}: is a directory; name a file in it")
+    return source.with_suffix(suffix)
+
+
 def check_output(path: Path, inputs: Sequence[Path] = ()) -> None:
     """Raise `OutputError` when `path` cannot become a file, before any work is done for it."""
     if "\0" in str(path):

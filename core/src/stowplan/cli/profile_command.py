@@ -96,7 +96,7 @@ def _way(arguments: argparse.Namespace, model: Model) -> tuple[Callable[[], Comp
             f"{model.name} is a plan, which runs with the C kernels: leave out --on and -b, or give its model"
         )
     name = arguments.backend or "litert"
-    arguments.on = arguments.on or "cpu"
+    arguments.on = "cpu" if arguments.on is None else arguments.on
     options, backend = replace(load_options(arguments), profile=True), model_backend(name)
     return lambda: backend.load_model(model, options), name
 

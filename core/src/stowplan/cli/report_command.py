@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stowplan.cli.options import add_ascii, add_model, input_shapes, time_limit
-from stowplan.cli.output import check_output, print_error, print_json, safe, write_file
+from stowplan.cli.output import beside, check_output, print_error, print_json, safe, write_file
 from stowplan.cli.report import document, refusal, verdict
 from stowplan.cli.working import working
 from stowplan.errors import DoesNotFit, UsageError
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from stowplan.planfile.reader import is_plan
 
-    output: Path = arguments.output or arguments.model.with_suffix(".html")
+    output: Path = arguments.output or beside(arguments.model, ".html")
     pools = dict(parse_pools(arguments.mem))
     flash_bytes = None if arguments.flash is None else parse_size(arguments.flash, "-f")
     if not 0 <= arguments.runs <= MOST_RUNS:

@@ -31,6 +31,8 @@ class Model:
     def read(cls, path: str | Path, max_bytes: int = MAX_MODEL_BYTES) -> Model:
         """Read a model file of at most `max_bytes`. Raises `ModelError` when that is not possible."""
         path = Path(path)
+        if "\0" in str(path):
+            raise ModelError(f"{str(path)!r}: is no file name")
         try:
             if path.is_dir():
                 raise ModelError(f"{path}: is a directory; name a model file in it")

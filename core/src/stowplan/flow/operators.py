@@ -30,7 +30,7 @@ BINARY = frozenset({"add", "mul", *ARITHMETIC, *COMPARISONS, *LOGICAL})
 """Operators on two tensors of which one may be stretched over the other."""
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all")
 IN_PLACE: Mapping[str, int] = {"svdf_state": 2}
-"""Operators that may write each row over the same row of the input at this position: they read ahead of what they write."""
+"""Operators that may write each row over the same row of the input at this position: they read ahead of writing."""
 
 _WINDOW = ("stride_h", "stride_w", "pad_top", "pad_left", "pad_bottom", "pad_right", "activation")
 

@@ -143,10 +143,11 @@ class Schedule:
 def slow_traffic(schedule: Schedule, node: Node) -> tuple[int, int]:
     """Return the bytes that all units of a node read from slow memory and write to it.
 
-    Operators that move rows may read slow memory directly; of a longer row than they fill they read a part.
+    Operators that move elements may read slow memory directly: of a single tensor as much as they fill, be that a part
+    of it or more than once; several are joined, each as a whole.
     """
     output = schedule.buffers[node.output]
     sources = [schedule.buffers[index] for index in node.inputs if index != NONE]
     if output.pool == SLOW:
         return 0, output.size_bytes if any(source.pool == FAST for source in sources) else 0
-    return sum(node.units * min(s.row_bytes, output.row_bytes) for s in sources if s.pool == SLOW), 0
+    return sum((output if len(node.inputs) == 1 else s).size_bytes for s in sources if s.pool == SLOW), 0

@@ -54,12 +54,12 @@ class _Writer:
         schedule = self.plan.schedule
         self._check_streamed()
         self._number_blocks()
-        interface = set(self.plan.graph.inputs) | set(self.plan.graph.outputs)
         inner = set(self.plan.graph.state_tensors)
         outer = [(t, b) for t, b in schedule.interface if t not in inner]
         ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in outer)
         arriving = {node.output for node in schedule.nodes if node.is_arrival}
-        contiguous = {b for t, b in schedule.interface if t in interface} - arriving
+        inputs, outputs = (schedule.interface[part] for part in self._sides())
+        contiguous = {b for _, b in inputs} - arriving | {b for _, b in outputs}
         for index, buffer in enumerate(schedule.buffers):
             self._buffer(buffer, index in contiguous)
         for index in range(len(schedule.nodes)):
@@ -87,6 +87,11 @@ class _Writer:
         if states:
             sections["states"] = states
         return self._assemble(sections, name)
+
+    def _sides(self) -> tuple[slice, slice]:
+        """The part of a schedule's interface that are inputs, and the part that are outputs."""
+        count = len(self.plan.graph.inputs)
+        return slice(count), slice(count, None)
 
     def _check_streamed(self) -> None:
         graph, most = self.plan.graph, layout.MAX_STREAMED_INPUTS

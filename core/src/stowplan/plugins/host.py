@@ -232,6 +232,10 @@ class Host:
             return False
 
     def _no_importer(self, model: Model) -> str:
+        from stowplan.planfile.reader import is_plan
+
+        if is_plan(model.data):
+            return f"{model.name} is a plan, not a model: stowplan inspect, report and run take it"
         suffixes = sorted({s for _, o in self._offered("importer") for s in o.suffixes})
         wanted = SUFFIXES.get(model.path.suffix.lower(), "")
         for plugin in self.plugins:

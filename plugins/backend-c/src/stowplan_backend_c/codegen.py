@@ -9,7 +9,7 @@ from pathlib import Path
 from stowplan.errors import PlanError, UsageError
 from stowplan.planfile import layout
 from stowplan.planfile.kinds import NODE_KINDS
-from stowplan.planfile.reader import PlanView, read_plan
+from stowplan.planfile.reader import PlanView, following, read_plan
 from stowplan.plugins.kinds import SourceOptions
 from stowplan_backend_c.amalgam import KERNELS, amalgamate, pruned
 from stowplan_backend_c.cases import cases
@@ -42,9 +42,15 @@ def generate(plan: bytes, options: SourceOptions) -> dict[str, bytes]:
     _check_options(options)
     view = read_plan(plan)
     name = checked_name(options.name) if options.name else safe_name(view.name)
+    # Without a self test the C runtime never sees the plan: what it would refuse may still lead nowhere here.
+    with following(view.name):
+        return _files(view, name, options)
+
+
+def _files(view: PlanView, name: str, options: SourceOptions) -> dict[str, bytes]:
     kinds = _kinds(view)
     values = _values(view, name)
-    values["GOLDEN"] = golden_digest(plan) if options.selftest else ""
+    values["GOLDEN"] = golden_digest(view.data) if options.selftest else ""
     settings = _settings(view, options)
     header = _fill("core.h.in", values, settings)
     compressed, by_range = bool(view.flags & layout.FLAG_COMPRESSED), bool(view.flags & layout.FLAG_RANGE)

@@ -214,12 +214,11 @@ class _Assembly:
         )
 
     def output(self, position: int, operators: list[Operator]) -> int:
-        """Return the tensor of an output; what no operator wrote for it alone gets a copy."""
+        """Return the tensor of an output; a constant gets a copy, and so does what is an output already."""
         tensor = self.subgraph.outputs[position]
         number = self.number(tensor)
         known = self.subgraph.tensors[tensor].data is not None or tensor in self.converted.known
-        produced = tensor not in self.subgraph.inputs and not known
-        if produced and tensor not in self.subgraph.outputs[:position]:
+        if not known and tensor not in self.subgraph.outputs[:position]:
             return number
         name = f"{self.names[tensor]}_output_{position}"
         self.tensors.append(replace(self.tensors[number], name=name, constant=None))

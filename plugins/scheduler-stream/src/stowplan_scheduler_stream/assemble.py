@@ -11,7 +11,7 @@ from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
 from stowplan_scheduler_stream.network import Crossing, Network
 from stowplan_scheduler_stream.packing import Packed
-from stowplan_scheduler_stream.region import RECEIVE, RELOAD, SPILL, RegionOrder, Work
+from stowplan_scheduler_stream.region import NOWHERE, RECEIVE, RELOAD, SPILL, RegionOrder, Work
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ class _Assembly:
                     tensor=span.tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets
                 )
             self.buffers.append(buffer)
-        self._keep(fast)
+        for work in order.works:
+            if work.over != NOWHERE:
+                fast[work.tensor] = self._over(work.tensor, fast[work.over])
         self.resident.update(fast)
         self.received.update((t, fast[t]) for t in placed.crossing.receive)
         numbers = []
@@ -107,16 +109,15 @@ class _Assembly:
             self.firings.append(Firing(node=numbers[index], first=first, last=last))
         self.regions += self._split(placed, start)
 
-    def _keep(self, fast: dict[int, int]) -> None:
-        """Give what is left to the next run, where it has no place of its own, the place of what this one found."""
-        for after, kept in self.network.kept.items():
-            if kept.before in fast and after not in fast and after not in self.slow:
-                stuff, start = self.network.stuff(after), self.buffers[fast[kept.before]].offsets[0]
-                fast[after] = len(self.buffers)
-                offsets = tuple(range(start, start + stuff.size_bytes, stuff.row_bytes))
-                self.buffers.append(
-                    Buffer(tensor=after, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets)
-                )
+    def _over(self, tensor: int, place: int) -> int:
+        """Give a tensor a buffer in the place of another: the same rows, or else one piece in one piece."""
+        stuff, offsets = self.network.stuff(tensor), self.buffers[place].offsets
+        if stuff.rows != len(offsets):
+            offsets = tuple(range(offsets[0], offsets[0] + stuff.size_bytes, stuff.row_bytes))
+        self.buffers.append(
+            Buffer(tensor=tensor, pool=FAST, rows=stuff.rows, row_bytes=stuff.row_bytes, offsets=offsets)
+        )
+        return len(self.buffers) - 1
 
     def _node(self, work: Work, fast: dict[int, int], accumulators: dict[int, int]) -> Node:
         if work.step == RECEIVE:
@@ -186,6 +187,7 @@ class _Assembly:
         return self.slow_life.get(tensor, (0, 0))[1]
 
     def _interface(self) -> tuple[tuple[int, int], ...]:
-        graph, layout = self.network.graph, self.network.layout
-        homes = {**self.resident, **self.slow, **self.received}
-        return tuple((t, homes[layout.root(t)]) for t in (*graph.inputs, *graph.outputs))
+        graph, root = self.network.graph, self.network.layout.root
+        leaving = {**self.resident, **self.slow}
+        entering = {**leaving, **self.received}
+        return (*((t, entering[root(t)]) for t in graph.inputs), *((t, leaving[root(t)]) for t in graph.outputs))

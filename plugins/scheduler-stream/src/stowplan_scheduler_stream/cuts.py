@@ -62,6 +62,11 @@ class Cutter:
         self.sections.refuse(section)
         del self.tiled[section.steps]
 
+    def keep_whole(self, step: int) -> None:
+        """Have no section run a step: a region that reads what it makes needs that in one piece."""
+        for start in range(step + 1):
+            self.tiled_limit[start] = min(self.tiled_limit[start], step)
+
     def run(self) -> list[Placed | Section]:
         """Return regions and sections in order."""
         everything = range(self.count)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from stowplan.build.moves import MOVES
 from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
 from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.keeping import kept_in_place
+
+CARRYING = MOVES | {"concatenation", "reshape"}
+"""Operators that only move elements, which they may take from where they lie in slow memory."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Step:
     reads: tuple[Read, ...]
     weight_bytes: int
     carries: bool = False
-    """It only moves rows of what tiles made, and may read them where they lie in slow memory."""
+    """It only moves elements, and may read them where they lie in slow memory."""
     turned: tuple[Read, ...] = ()
     """As `reads`, with the rows of turned inputs by their turn."""
 
@@ -158,24 +162,45 @@ class Network:
             return Crossing(receive=tuple(receive))
         made = [*receive, *(self.steps[i].output for i in steps)]
         entering = [t for t in self.entering(steps) if t not in receive]
-        wanted = {read.tensor for i in steps if not self.steps[i].carries for read in self.steps[i].reads}
+        direct = self._direct(steps, entering)
         spill = [t for t in made if self.last_use(t) >= steps.stop]
         return Crossing(
-            reload=tuple(t for t in entering if t in wanted),
+            reload=tuple(t for t in entering if t not in direct),
             spill=tuple(spill),
             receive=tuple(receive),
-            direct=tuple(t for t in entering if t not in wanted),
+            direct=tuple(direct),
         )
+
+    def _direct(self, steps: range, entering: Sequence[int]) -> list[int]:
+        """Return what is read by steps that carry alone, and not more of it in all than a copy of it would be.
+
+        Tiles are cut so that what belongs to none reads little.
+        """
+        wanted = {read.tensor for i in steps if not self.steps[i].carries for read in self.steps[i].reads}
+        found = [t for t in entering if t not in wanted]
+        if not found:
+            return found
+        moved = self._carried(i for i in steps if self.steps[i].operator not in self.carriers)
+        return [t for t in found if moved.get(t, 0) <= self.stuff(t).size_bytes]
+
+    def _carried(self, steps: Iterable[int]) -> dict[int, int]:
+        """Return the bytes of each tensor that steps which carry read of it, were it in slow memory."""
+        moved: dict[int, int] = {}
+        for index in steps:
+            step = self.steps[index]
+            joins = len(self.graph.operators[step.operator].inputs) > 1
+            for read in step.reads if step.carries else ():
+                size = self.stuff(read.tensor if joins else step.output).size_bytes
+                moved[read.tensor] = moved.get(read.tensor, 0) + size
+        return moved
 
     def slow_bytes(self, steps: range, crossing: Crossing) -> int:
         """Return the bytes that a region moves from and to slow memory."""
         moved = sum(self.stuff(t).size_bytes for t in (*crossing.reload, *crossing.spill))
-        for index in steps if crossing.direct else ():
-            made = self.stuff(self.steps[index].output)
-            for read in self.steps[index].reads:
-                if read.tensor in crossing.direct:
-                    moved += made.rows * min(made.row_bytes, self.stuff(read.tensor).row_bytes)
-        return moved
+        if not crossing.direct:
+            return moved
+        carried = self._carried(steps)
+        return moved + sum(carried[t] for t in crossing.direct)
 
     def entering(self, steps: range) -> list[int]:
         """Return the tensors that a region reads and that exist before it, or arrive in it."""
@@ -206,7 +231,7 @@ class Network:
             accumulator_bytes=units.accumulator_bytes,
             reads=tuple(reads),
             weight_bytes=sum(self.graph.tensors[t].size_bytes for t in constants),
-            carries=index in self.carriers,
+            carries=index in self.carriers or operator.kind in CARRYING,
         )
 
     def _measure(self, tensor: int) -> Stuff:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -16,6 +17,9 @@ INPUT_ALIGNMENTS = (16, 4)
 
 MOST_INPUT_ROWS = 1024
 """Rows of a model input are all there from the start; of more than so many, neighbours are freed together."""
+
+MOST_PAIRS = 2**27
+"""The compiled packer writes down who is alive beside whom: half a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ def pack_region(
     native = packer()
     cut_short = False
     if native is not None and patience.work > 0 and order.tiled and peak <= aim < best.height_bytes:
+        rows = _few_pairs(network, order, floor_bytes, rows)
         boxes = [piece.box for piece in rows]
         packing = native.pack(
             boxes, aim, floor_bytes, patience.work, seconds=patience.seconds, block_alignments=INPUT_ALIGNMENTS
@@ -78,6 +83,21 @@ def pack_region(
         best = min(best, _spread(rows, order, packing.placement), key=lambda packed: packed.height_bytes)
         cut_short = packing.cut_short
     return Packed(best.offsets, best.height_bytes, peak, cut_short)
+
+
+def _few_pairs(network: Network, order: RegionOrder, floor_bytes: int, rows: list[_Piece]) -> list[_Piece]:
+    """Return the rows, neighbours in one box where too many would be alive beside each other."""
+    together = 1
+    while _pairs([piece.box for piece in rows]) > MOST_PAIRS:
+        together *= 2
+        rows = _pieces(network, order, floor_bytes, rings=False, together=together)
+    return rows
+
+
+def _pairs(boxes: Sequence[Box]) -> int:
+    """Return how many pairs of boxes are alive at one time, each counted twice."""
+    born, gone = sorted(box.first for box in boxes), sorted(box.last for box in boxes)
+    return sum(bisect_left(born, box.last) - bisect_right(gone, box.first) - 1 for box in boxes)
 
 
 def crowding(network: Network, order: RegionOrder, level_bytes: int | None = None) -> int:
@@ -106,8 +126,11 @@ def _spread(pieces: list[_Piece], order: RegionOrder, placement: Placement) -> P
     return Packed(tuple(map(tuple, offsets)), placement.height_bytes, 0)
 
 
-def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool) -> list[_Piece]:
-    """Cut every span into boxes. A model input lies at the bottom, whole, but each of its rows is free once read."""
+def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool, together: int = 1) -> list[_Piece]:
+    """Cut every span into boxes, of so many rows each.
+
+    A model input lies at the bottom, whole, but each of its rows is free once read.
+    """
     pieces: list[_Piece] = []
     base = -(-floor_bytes // 16) * 16
     for index, span in enumerate(order.spans):
@@ -117,16 +140,28 @@ def _pieces(network: Network, order: RegionOrder, floor_bytes: int, rings: bool)
         elif span.tensor in network.inputs and span.tensor not in order.brought:
             pieces += _input(network, index, span, base, network.turns.get(span.tensor))
             base += -(-network.stuff(span.tensor).size_bytes // 16) * 16
-        elif span.tensor in network.outputs and span.tensor not in order.spilled:
+        elif span.tensor in network.outputs and span.tensor not in order.crossing:
             size, stride = network.stuff(span.tensor).size_bytes, network.stuff(span.tensor).row_bytes
             box = Box(min(span.first), max(span.last), size, 16)
             pieces.append(_Piece(index, box, tuple(range(0, size, stride))))
         elif rings:
             pieces.append(_ring(network, index, span))
         else:
-            stuff = network.stuff(span.tensor)
-            lives = zip(span.first, span.last, strict=True)
-            pieces += [_Piece(index, Box(a, b, stuff.row_bytes, stuff.alignment_bytes), (0,)) for a, b in lives]
+            pieces += _rows(network, index, span, together)
+    return pieces
+
+
+def _rows(network: Network, index: int, span: Span, together: int) -> list[_Piece]:
+    stuff = network.stuff(span.tensor)
+    if together == 1:
+        lives = zip(span.first, span.last, strict=True)
+        return [_Piece(index, Box(a, b, stuff.row_bytes, stuff.alignment_bytes), (0,)) for a, b in lives]
+    pieces, stride = [], -(-stuff.row_bytes // stuff.alignment_bytes) * stuff.alignment_bytes
+    for start in range(0, stuff.rows, together):
+        first, last = span.first[start : start + together], span.last[start : start + together]
+        starts = tuple(range(0, len(first) * stride, stride))
+        box = Box(min(first), max(last), starts[-1] + stuff.row_bytes, stuff.alignment_bytes)
+        pieces.append(_Piece(index, box, starts))
     return pieces
 
 

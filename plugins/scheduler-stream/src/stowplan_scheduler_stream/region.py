@@ -2,8 +2,8 @@
 
 Inside a region each tensor has one fast buffer. Tensors that enter are reloaded from slow memory row by row, tensors
 that leave are spilled row by row, unless they are *resident*: then they are in fast memory for the whole region.
-Without slow memory, what a run leaves to the next is made where it can in the place of what it found: no life of its
-own, only the wait for those that read there.
+What a run leaves to the next is made where it can in the place of what it found: it has no life of its own there, but
+lengthens the other's.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from stowplan.nouns import dataclass
+from stowplan.nouns import dataclass, replace
+from stowplan_scheduler_stream.keeping import Kept
 from stowplan_scheduler_stream.network import Crossing, Network, Read
 
 RELOAD, SPILL, RECEIVE = -1, -2, -3
 """In place of a step's index: a node that copies a tensor's rows from or to slow memory, or takes them from outside."""
+NOWHERE = -1
+"""Over no other tensor: a place of its own."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A node of the region: a step, a reload or a spill of `tensor`."""
+    """A node of the region: a step, a reload or a spill of `tensor`.
+
+    What a run leaves to the next may be made `over` what it found: in the place of this tensor.
+    """
 
     step: int
     tensor: int
@@ -28,6 +34,7 @@ class Work:
     by_input: bool
     accumulator_bytes: int
     reads: tuple[Read, ...]
+    over: int = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,9 @@ class RegionOrder:
         return frozenset(work.tensor for work in self.works if work.step in (RELOAD, RECEIVE))
 
     @cached_property
-    def spilled(self) -> frozenset[int]:
-        return frozenset(work.tensor for work in self.works if work.step == SPILL)
+    def crossing(self) -> frozenset[int]:
+        """Tensors that are in slow memory as well, before or after the region."""
+        return frozenset(work.tensor for work in self.works if work.step in (RELOAD, SPILL))
 
 
 def order_region(
@@ -104,11 +112,24 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
         # Rows that are copied into fast memory come one after another; those that lie there go in any turn.
         reads = step.reads if {*crossing.reload, *crossing.receive} & network.turns.keys() else step.turned
         reads = tuple(read for read in reads if read.tensor not in crossing.direct)
-        if step.output in network.kept and not crossing.slow:
-            reads += network.kept[step.output].waits
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
+    for kept in network.kept.values():
+        works = _over(works, kept) if network.maker[kept.after] in steps and kept.fits(network, crossing) else works
     return works
+
+
+def _over(works: Sequence[Work], kept: Kept) -> list[Work]:
+    """Let a state's next value be made over its last; where that was reloaded, who reads the one needs the other."""
+    made = {work.tensor for work in works}
+    waits = tuple(read for read in kept.waits if read.tensor in made)
+    changed = []
+    for work in works:
+        also = tuple(replace(r, tensor=kept.before, position=-1) for r in work.reads if r.tensor == kept.after)
+        if work.step >= 0 and work.tensor == kept.after:
+            work = replace(work, over=kept.before, reads=work.reads + waits)
+        changed.append(replace(work, reads=work.reads + also) if kept.before in made else work)
+    return changed
 
 
 def _spill(network: Network, tensor: int) -> list[Work]:
@@ -214,17 +235,20 @@ def _spans(
                     ends[row] = step + 1
     accumulators = [_accumulator(i, works, firings) for i, work in enumerate(works) if work.accumulator_bytes]
     spilled = {w.tensor for w in works if w.step == SPILL}
-    for tensor in network.leaving(steps):
+    received = [work.tensor for work in works if work.step == RECEIVE and work.tensor in network.outputs]
+    for tensor in (*network.leaving(steps), *received):
         if tensor not in spilled:
             last[tensor] = [len(firings)] * len(last[tensor])
     written = {w.tensor for w in works if w.step != SPILL}
     for tensor in entering:
         if tensor not in written:
             first[tensor] = [0] * len(first[tensor])
-            if tensor in network.outputs:  # what a run leaves to the next goes back to where it was read
+            if tensor in network.outputs:
                 last[tensor] = [len(firings)] * len(last[tensor])
-    own = [t for t in first if t not in network.kept or t in spilled]
-    return [Span(t, tuple(first[t]), tuple(last[t])) for t in own] + [a for a in accumulators if a is not None]
+    own = first.keys() - {work.tensor for work in works if work.over != NOWHERE}
+    return [Span(t, tuple(first[t]), tuple(last[t])) for t in first if t in own] + [
+        a for a in accumulators if a is not None
+    ]
 
 
 def _mark_written(work: Work, begin: int, end: int, step: int, first: list[int], last: list[int]) -> None:

@@ -42,7 +42,7 @@ def _certificate(regions: Regions) -> str:
     network = regions.network
     if regions.tiles:
         return ""  # columns are read twice where strips meet
-    moved = [tensor for placed in regions.placed for tensor in (*placed.crossing.reload, *placed.crossing.spill)]
+    moved = [tensor for placed in regions.placed for tensor in placed.crossing.slow]
     given = {*network.inputs, *network.outputs}
     return LEAST_TRAFFIC if moved and len(set(moved)) == len(moved) and given.issuperset(moved) else ""
 

@@ -11,7 +11,7 @@ from typing import Any
 from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.native import library
 from stowplan_scheduler_stream.network import Network
-from stowplan_scheduler_stream.region import SPILL, Work
+from stowplan_scheduler_stream.region import NOWHERE, RELOAD, SPILL, Work
 
 PATIENCE = 6
 PER_BOX = 60_000
@@ -155,7 +155,8 @@ class _Arrays:
         fast = [*entering, *(work.tensor for work in works if work.step != SPILL)]
         self.tensors = {tensor: index for index, tensor in enumerate(dict.fromkeys(fast))}
         self.entering = frozenset(entering)
-        self.spilled = frozenset(work.tensor for work in works if work.step == SPILL)
+        self.crossing = frozenset(work.tensor for work in works if work.step in (SPILL, RELOAD))
+        self.over = frozenset(work.tensor for work in works if work.over != NOWHERE)
         self.read_rows = {tensor: bytearray(network.stuff(tensor).rows) for tensor in self.tensors}
         self.columns: dict[str, array[int]] = {
             name: array("q" if kind is _LONGS else "B" if kind is _BYTES else "i") for name, kind in _COLUMNS
@@ -188,7 +189,7 @@ class _Arrays:
         return self._is_kept(tensor) or (tensor in self.entering and tensor in self.network.inputs)
 
     def _is_kept(self, tensor: int) -> bool:
-        return tensor in self.network.outputs and tensor not in self.spilled
+        return tensor in self.network.outputs and tensor not in self.crossing
 
     def problem(self) -> _Problem:
         found = _Problem(len(self.works), len(self.tensors) + 1, len(self.columns["read_node"]), self.firings)
@@ -225,9 +226,8 @@ class _Arrays:
     def _tensor(self, tensor: int) -> None:
         stuff = self.network.stuff(tensor)
         unit = stuff.alignment_bytes if self.padded and not self._is_dense(tensor) else 1
-        in_place = tensor in self.network.kept and tensor not in self.spilled
         self._add("tensor_rows", stuff.rows)
-        self._add("tensor_row_bytes", 0 if in_place else -(-stuff.row_bytes // unit) * unit)
+        self._add("tensor_row_bytes", 0 if tensor in self.over else -(-stuff.row_bytes // unit) * unit)
         self._add("tensor_whole", int(self._is_kept(tensor)))
         self.columns["row_read"].frombytes(bytes(self.read_rows[tensor]))
 

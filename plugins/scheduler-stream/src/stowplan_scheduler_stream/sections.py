@@ -238,7 +238,10 @@ def least_tiles_bytes(network: Network) -> int:
 
 
 def _least_tile(network: Network, index: int) -> int:
-    """One column and the fewest channels where those can be cut, and the rows of the inputs that they need."""
+    """One column and the fewest channels where those can be cut, and the rows of the inputs that they need.
+
+    What is only moved need not be in fast memory.
+    """
     step, graph = network.steps[index], network.graph
     operator = graph.operators[step.operator]
     box = whole_box(graph.tensors[step.output])
@@ -247,7 +250,7 @@ def _least_tile(network: Network, index: int) -> int:
     channels = (0, group) if can_cut_channels(graph, operator) else box.channels
     part = Box(columns, channels)
     needed = _share(network, step.output, step.output, part) if not step.by_input else 0
-    for read in step.reads:
+    for read in step.reads if not step.carries else ():
         rows = max(map(sub, read.last, read.first), default=0)
         wanted = needs(graph, operator, read.position, part)
         needed += rows * _share(network, read.tensor, operator.inputs[read.position], wanted)

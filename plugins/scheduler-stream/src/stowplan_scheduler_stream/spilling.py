@@ -49,11 +49,24 @@ def spilling(network: Network, budget: Budget, effort: Effort, clock: Clock, til
         found = cutter.run()
         regions, owners = _placed(network, budget, effort, clock, found)
         misfits = {owner for owner, region in zip(owners, regions.placed, strict=True) if not budget.holds(region)}
-        refused = [part for i, part in enumerate(found) if i in misfits and isinstance(part, Section)]
-        if not refused:
+        refused = [_refuse(network, cutter, found, found[i]) for i in sorted(misfits)]
+        if not any(refused):
             return regions
-        for section in refused:
-            cutter.refuse(section)
+
+
+def _refuse(network: Network, cutter: Cutter, found: Sequence[Placed | Section], misfit: Placed | Section) -> bool:
+    """Refuse a section that does not fit between its neighbours, or those that feed a region which does not.
+
+    What moves elements reads them where they lie, but not if they have to be put together of several parts first.
+    """
+    if isinstance(misfit, Section):
+        cutter.refuse(misfit)
+        return True
+    made_in_tiles = {step for part in found if isinstance(part, Section) for step in range(*part.steps)}
+    makers = {network.maker.get(tensor, -1) for tensor in network.entering(misfit.steps)} & made_in_tiles
+    for maker in makers:
+        cutter.keep_whole(maker)
+    return bool(makers)
 
 
 def _placed(

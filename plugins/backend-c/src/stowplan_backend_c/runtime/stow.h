@@ -98,7 +98,8 @@ typedef enum stow_status {
     STOW_STREAMED,      /* stow_invoke of a plan with streamed inputs */
     STOW_NOT_BEGUN,     /* rows without stow_begin */
     STOW_WRONG_INPUT,   /* rows of an input that the run does not wait for */
-    STOW_TOO_MANY_ROWS  /* more rows than the run can take before another input's, or at all */
+    STOW_TOO_MANY_ROWS, /* more rows than the run can take before another input's, or at all */
+    STOW_UNFINISHED     /* the run before was left when it had begun to change what the model keeps: stow_reset */
 } stow_status;
 
 /* An opened plan: where each section lies. `fault` is the record that made stow_open refuse, for messages. */
@@ -191,7 +192,8 @@ STOW_API stow_status stow_invoke(stow_context *context);
 #define STOW_NO_INPUT UINT32_MAX
 
 /* Start a run with streamed inputs, or start over, and go on to where rows are needed. The other inputs must be filled.
- * STOW_MORE when rows are needed; STOW_OK when the run is complete, as it is at once without streamed inputs. */
+ * STOW_MORE when rows are needed; STOW_OK when the run is complete, as it is at once without streamed inputs.
+ * STOW_UNFINISHED where a run that was left has begun to change what the model keeps: stow_reset comes first. */
 STOW_API stow_status stow_begin(stow_context *context);
 
 /* Hand over the next `count` rows of the input that the run waits for, one after another, and go on as far as they

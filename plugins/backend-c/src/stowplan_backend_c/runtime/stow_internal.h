@@ -75,6 +75,9 @@ STOW_API void stow_reset_counters(stow_context *context);
 /* The end of a run: move what it made to where the next one reads it. */
 STOW_API void stow_keep_state(const stow_context *context);
 
+/* Whether a run changes what the model keeps before its end: it makes it where it found it. */
+STOW_API int stow_keeps_in_place(const stow_context *context);
+
 /* Whether the rows of an input arrive while the plan runs; of an opened plan. */
 STOW_API int stow_is_streamed(const stow_plan *plan, uint32_t input);
 

@@ -28,6 +28,7 @@ static int64_t stow_svdf_newest(const stow_call *call, const stow_rows *in, size
     return stow_saturate(scaled, stow_state_dtype(p[STOW_SVDF_STATE_STATE_BYTES]));
 }
 
+/* The result may lie where the state does: every entry comes from the one behind it. */
 STOW_API void stow_svdf_state_run(const stow_call *call)
 {
     const stow_rows in = stow_operand(call, 0), state = stow_operand(call, 1), result = stow_result(call);

@@ -85,6 +85,7 @@ STOW_API const char *stow_status_text(stow_status status)
     case STOW_MORE: return "more rows of an input are needed";
     case STOW_STREAMED: return "its inputs arrive row by row, it is run by pushing them";
     case STOW_NOT_BEGUN: return "rows were pushed before the run began";
+    case STOW_UNFINISHED: return "the run before was not finished and has changed what the model keeps; reset it";
     case STOW_WRONG_INPUT: return "rows of another input are needed now";
     case STOW_TOO_MANY_ROWS: return "more rows were pushed than are needed now";
     }

@@ -95,9 +95,17 @@ STOW_API const void *stow_constant(const stow_call *call, int32_t index)
 }
 
 #if STOW_COUNTERS
-/* Count what one firing moves between the pools: copies, and operators that read slow memory directly, a part of each
- * longer row. By input rows nothing is in slow memory. */
-static void stow_count_traffic(stow_context *context, const stow_node *node, uint32_t units)
+/* What all units of a node move out of one of its inputs: of a single one as much as they fill, it may be read in
+ * part or more than once; several are joined, each as a whole. */
+static uint64_t stow_moved(const stow_plan *plan, const stow_node *node, const stow_buffer *from)
+{
+    const stow_buffer *size_of = node->input_count == 1 ? &plan->buffers[node->output] : from;
+    return (uint64_t)size_of->rows * size_of->row_bytes;
+}
+
+/* Count what one firing moves between the pools: copies, and operators that read slow memory directly. By input rows
+ * nothing is in slow memory. */
+static void stow_count_traffic(stow_context *context, const stow_node *node, const stow_firing *firing)
 {
     const stow_plan *plan = context->plan;
     const stow_buffer *to = &plan->buffers[node->output];
@@ -106,12 +114,12 @@ static void stow_count_traffic(stow_context *context, const stow_node *node, uin
         const stow_buffer *from = &plan->buffers[plan->operands[node->first_input + i]];
         from_fast |= from->pool == STOW_POOL_FAST;
         if (from->pool == STOW_POOL_SLOW && to->pool == STOW_POOL_FAST) {
-            const uint32_t bytes = from->row_bytes < to->row_bytes ? from->row_bytes : to->row_bytes;
-            context->slow_read_bytes += (uint64_t)units * bytes;
+            const uint64_t bytes = stow_moved(plan, node, from), last = (uint64_t)firing->first + firing->count;
+            context->slow_read_bytes += bytes * last / node->units - bytes * firing->first / node->units;
         }
     }
     if (from_fast && to->pool == STOW_POOL_SLOW) {
-        context->slow_written_bytes += (uint64_t)units * to->row_bytes;
+        context->slow_written_bytes += (uint64_t)firing->count * to->row_bytes;
     }
 }
 #endif
@@ -150,7 +158,7 @@ STOW_API void stow_fire(stow_context *context, const stow_firing *firing)
     const stow_call call = {plan, node, plan->params + node->first_param, context, firing->first, firing->count};
     STOW_ON_FIRING();
 #if STOW_COUNTERS
-    stow_count_traffic(context, node, firing->count);
+    stow_count_traffic(context, node, firing);
     stow_tell(context, firing, 1);
 #endif
     STOW_ON_NODE(firing->node, firing->count, 1);
@@ -221,6 +229,16 @@ STOW_API void stow_reset(stow_context *context)
     }
 }
 
+STOW_API int stow_keeps_in_place(const stow_context *context)
+{
+    const stow_plan *plan = context->plan;
+    int found = 0;
+    for (uint32_t i = 0; i < plan->state_count; i++) {
+        found |= stow_start(context, plan->states[i].before) == stow_start(context, plan->states[i].after);
+    }
+    return found;
+}
+
 STOW_API void stow_keep_state(const stow_context *context)
 {
     const stow_plan *plan = context->plan;
@@ -228,7 +246,11 @@ STOW_API void stow_keep_state(const stow_context *context)
         const stow_state *state = &plan->states[i];
         const stow_buffer *buffer = &plan->buffers[state->after];
         const size_t size = (size_t)buffer->rows * buffer->row_bytes;
-        memmove(stow_start(context, state->before), stow_start(context, state->after), size);
+        uint8_t *before = stow_start(context, state->before);
+        const uint8_t *after = stow_start(context, state->after);
+        if (before != after) {
+            memmove(before, after, size);
+        }
     }
 }
 

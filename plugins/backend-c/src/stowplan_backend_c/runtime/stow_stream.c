@@ -113,6 +113,9 @@ static stow_status stow_take_row(stow_context *context, const uint8_t *row)
 
 STOW_API stow_status stow_begin(stow_context *context)
 {
+    if (context->phase == STOW_PHASE_WAITING && stow_keeps_in_place(context)) {
+        return STOW_UNFINISHED;
+    }
     stow_reset_counters(context);
     context->stage = 0;
     context->firing = 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RULES = 8 };
+enum { RULES = 8, FEW = 16, SHARE = 20 };
 
 typedef struct ranked {
     double key;
@@ -20,7 +20,9 @@ typedef struct range {
 typedef struct greedy {
     search *s;
     ranked *order;
-    range *taken; /* addresses beside the box in hand, sorted */
+    range *found, *taken; /* addresses beside the box in hand, as they are met and sorted */
+    int32_t *begins;      /* of stretches of address, in `taken` */
+    int64_t looked;       /* at neighbours */
 } greedy;
 
 static double key(const search *s, int32_t box, int rule)
@@ -48,26 +50,64 @@ static int by_key(const void *a, const void *b)
     return (x->box > y->box) - (x->box < y->box);
 }
 
-static int by_low(const void *a, const void *b)
+static void insert(range *taken, int32_t count, range one)
 {
-    const range *x = a, *y = b;
-    return (x->low > y->low) - (x->low < y->low);
+    while (count > 0 && taken[count - 1].low > one.low) {
+        taken[count] = taken[count - 1];
+        count--;
+    }
+    taken[count] = one;
 }
 
-static int64_t lowest(const greedy *g, int32_t box, int64_t shift)
+/* Deals addresses out to as many even stretches as there are, which nearly sorts them. */
+static void deal(const greedy *g, int32_t n)
+{
+    int64_t least = g->found[0].low, most = least;
+    for (int32_t i = 1; i < n; i++) {
+        least = g->found[i].low < least ? g->found[i].low : least;
+        most = g->found[i].low > most ? g->found[i].low : most;
+    }
+    double scale = (double)(n - 1) / ((double)(most - least) + 1);
+    memset(g->begins, 0, ((size_t)n + 1) * sizeof *g->begins);
+    for (int32_t i = 0; i < n; i++) {
+        g->begins[(int32_t)((double)(g->found[i].low - least) * scale) + 1]++;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        g->begins[i + 1] += g->begins[i];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        g->taken[g->begins[(int32_t)((double)(g->found[i].low - least) * scale)]++] = g->found[i];
+    }
+}
+
+/* Of a large network hundreds of rows are alive beside each: insertion alone would take most of the time. */
+static void sort(const greedy *g, int32_t n)
+{
+    const range *from = g->found;
+    if (n > FEW) {
+        deal(g, n);
+        from = g->taken;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        insert(g->taken, i, from[i]);
+    }
+}
+
+static int64_t lowest(greedy *g, int32_t box, int64_t shift)
 {
     const search *s = g->s;
     int32_t n = 0;
     for (int32_t i = s->wall_first[box]; i < s->wall_first[box + 1]; i++) {
-        g->taken[n++] = (range){s->wall_low[i] + shift, s->wall_high[i] + shift};
+        g->found[n++] = (range){s->wall_low[i] + shift, s->wall_high[i] + shift};
     }
     for (int32_t i = s->near_first[box]; i < s->near_end[box]; i++) {
         int32_t other = s->near[i];
         if (s->offset[other] >= 0) {
-            g->taken[n++] = (range){s->offset[other], s->offset[other] + s->q->size[other]};
+            g->found[n++] = (range){s->offset[other], s->offset[other] + s->q->size[other]};
         }
     }
-    qsort(g->taken, (size_t)n, sizeof *g->taken, by_low);
+    g->looked += s->near_end[box] - s->near_first[box];
+    sort(g, n);
     int64_t alignment = s->q->alignment[box], at = align_up(s->floor, alignment);
     for (int32_t i = 0; i < n && g->taken[i].low - at < s->q->size[box]; i++) {
         at = g->taken[i].high > at ? align_up(g->taken[i].high, alignment) : at;
@@ -75,7 +115,7 @@ static int64_t lowest(const greedy *g, int32_t box, int64_t shift)
     return at;
 }
 
-static void place_all(const greedy *g, int64_t shift)
+static void place_all(greedy *g, int64_t shift)
 {
     search *s = g->s;
     for (int32_t i = 0; i < s->q->count; i++) {
@@ -90,13 +130,19 @@ static void place_all(const greedy *g, int64_t shift)
     search_keep(s, shift, PACK_GREEDY);
 }
 
+/* Only of tens of thousands of boxes can the greedy orders take much longer than all the work that may follow. */
+static int is_enough(const greedy *g)
+{
+    return g->looked / SHARE > g->s->work_limit;
+}
+
 /* With the block at its lowest, then hung under heights a little above the live peak. */
-static void place_for_heights(const greedy *g)
+static void place_for_heights(greedy *g)
 {
     static const int64_t percent[] = {0, 1, 3, 8, 20};
     search *s = g->s;
     place_all(g, 0);
-    for (int i = 0; i < 5 && s->best_height > s->lower && s->q->block_alignment > 0; i++) {
+    for (int i = 0; i < 5 && s->best_height > s->lower && s->q->block_alignment > 0 && !is_enough(g); i++) {
         int64_t height = s->lower + s->lower / 100 * percent[i];
         int64_t shift = search_shift(s, height, s->q->block_alignment);
         if (shift > 0 && (s->best_height > height || i == 0)) {
@@ -108,19 +154,23 @@ static void place_for_heights(const greedy *g)
 int greedy_all(search *s)
 {
     size_t n = (size_t)s->q->count + 1;
-    greedy g = {s, calloc(n, sizeof *g.order), calloc((size_t)s->most_near + 1, sizeof *g.taken)};
-    int ok = g.order && g.taken;
+    size_t near = (size_t)s->most_near + 2;
+    greedy g = {
+        s, calloc(n, sizeof *g.order), calloc(near, sizeof *g.found), calloc(near, sizeof *g.taken),
+        calloc(near, sizeof *g.begins), 0,
+    };
+    int ok = g.order && g.found && g.taken && g.begins;
     for (int rule = 0; ok && rule < RULES; rule++) {
         for (int32_t i = 0; i < s->q->count; i++) {
             g.order[i] = (ranked){key(s, i, rule), i};
         }
         qsort(g.order, (size_t)s->q->count, sizeof *g.order, by_key);
         place_for_heights(&g);
-        search_spent(s); /* looks at the clock: greedy orders count as no work, there are always as many */
-        if (s->best_height <= s->lower || s->best_height <= s->q->goal_bytes || s->late) {
+        search_spent(s); /* looks at the clock: greedy orders count as no work */
+        if (s->best_height <= s->lower || s->best_height <= s->q->goal_bytes || s->late || is_enough(&g)) {
             break;
         }
     }
-    free(g.order), free(g.taken);
+    free(g.order), free(g.found), free(g.taken), free(g.begins);
     return ok;
 }

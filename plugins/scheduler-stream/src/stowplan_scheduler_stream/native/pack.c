@@ -1,28 +1,37 @@
-/* The portfolio: greedy orders, then mending, ejection search and valley search in turn, until the goal or a limit. */
+/* The portfolio: greedy orders, then mending, ejection search, valley search and sweeps in turn, until the goal or a
+ * limit.
+ */
 #include "search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
+enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, SWEEP_UNIT = 500 };
+enum { TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
 
 enum { MEND_UNIT = 300, MENDS_FIRST = 4, MENDS_SHARE = 3 };
 
 static const double NEARLY_FULL = 0.98;
 
-/* By how much of the way to the goal a placement is to be mended at once: less after a failure, more after a success. */
+/* How much of the way to the goal is to be mended at once: less after a failure, more after a success. */
 static const double FIRST_BITE = 0.125, MOST_BITE = 0.25, LEAST_BITE = 0.02, LESS = 0.8, MORE = 1.5;
+
+enum { EJECTION, VALLEY, SWEEP, MEND, SEARCHES };
+
+/* The runs of a search, the work done in them, and how much of it there is to be for as much of the others. */
+typedef struct turns {
+    int64_t runs, work, share;
+} turns;
 
 typedef struct portfolio {
     search *s;
     ejector *e;
     valley *v;
+    sweep *w;
     int64_t goal;
     int64_t rounds;
-    int64_t mends, ejections, valleys; /* runs of each */
-    int64_t in_mending, in_ejection, in_valley; /* work done */
+    turns turns[SEARCHES];
     double bite;
-    int64_t share; /* work on valleys for as much on ejection */
 } portfolio;
 
 /* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
@@ -79,7 +88,7 @@ static int64_t ejection_unit(const search *s)
 
 static void eject_once(portfolio *p)
 {
-    int64_t run = p->ejections++, height = target(p, run / SHIFTS + run);
+    int64_t run = p->turns[EJECTION].runs, height = target(p, run / SHIFTS + run);
     int64_t shift = shift_for(p->s, height, run);
     if (ejection_run(p->e, height, shift, ejection_unit(p->s) * luby(run))) {
         search_keep(p->s, shift, PACK_EJECTION);
@@ -92,7 +101,7 @@ static void mend_once(portfolio *p)
     int64_t bottom = p->goal > s->lower ? p->goal : s->lower, work = (int64_t)s->q->count * MEND_UNIT;
     int64_t height = align_down(s->best_height - (int64_t)((double)(s->best_height - bottom) * p->bite), s->unit);
     height = height < s->best_height ? height : s->best_height - 1;
-    if (ejection_mend(p->e, height, work * luby(p->mends++))) {
+    if (ejection_mend(p->e, height, work * luby(p->turns[MEND].runs))) {
         search_keep(s, 0, PACK_EJECTION);
         p->bite = p->bite * MORE < MOST_BITE ? p->bite * MORE : MOST_BITE;
     } else {
@@ -104,15 +113,33 @@ static void mend_once(portfolio *p)
 static void search_valleys_once(portfolio *p)
 {
     search *s = p->s;
-    int64_t run = p->valleys++, height = target(p, run % GOAL_RUNS < GOAL_RUNS - 1 ? 0 : run / GOAL_RUNS);
+    int64_t run = p->turns[VALLEY].runs, height = target(p, run % GOAL_RUNS < GOAL_RUNS - 1 ? 0 : run / GOAL_RUNS);
     int64_t shift = search_shift(s, height, s->q->block_alignment);
-    valley_result found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
-    if (found == VALLEY_FOUND) {
+    answer found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
+    if (found == ANSWER_FOUND) {
         search_keep(s, shift, PACK_VALLEY);
-    } else if (found == VALLEY_NONE && s->block_end == 0 && height >= s->lower) {
+    } else if (found == ANSWER_NONE && s->block_end == 0 && height >= s->lower) {
         s->lower = align_up(height + 1, s->unit);
     }
-    p->share = found == VALLEY_UNFIT ? 0 : p->share;
+    if (found == ANSWER_UNFIT) {
+        p->turns[VALLEY].share = 0;
+    }
+}
+
+/* Forwards and backwards in turn, each first without chance. */
+static void sweep_once(portfolio *p)
+{
+    search *s = p->s;
+    int64_t run = p->turns[SWEEP].runs;
+    answer found = sweep_run(p->w, run % 2 == 1, run > 1, SWEEP_UNIT * luby(run / 2));
+    if (found == ANSWER_FOUND) {
+        search_keep(s, 0, PACK_SWEEP);
+    } else if (found == ANSWER_NONE) {
+        s->lower = align_up(s->lower + 1, s->unit);
+    }
+    if (found == ANSWER_NONE || found == ANSWER_UNFIT) {
+        p->turns[SWEEP].share = 0;
+    }
 }
 
 /* Where next to nothing may stay empty, exhaustive search knows more than trial and error. */
@@ -130,40 +157,60 @@ static int64_t share_of_valleys(const search *s)
     return used > room * NEARLY_FULL ? MUCH_MORE : 1;
 }
 
-/* Whose turn it is, by the work that each has done. Mending comes first: where it helps, it helps at once. Around
- * pinned boxes there is none, nor where hardly anything may stay empty.
+/* Mending comes first: where it helps, it helps at once. Around pinned boxes there is none, nor where hardly anything
+ * may stay empty.
  */
-static int64_t *next(portfolio *p)
+static int is_to_mend(const portfolio *p)
 {
     int64_t first = p->s->work_limit / MENDS_FIRST;
-    int mendable = p->s->block_end == 0 && p->share <= 1;
-    if (mendable && p->in_mending <= first + p->in_ejection * MENDS_SHARE) {
-        return &p->in_mending;
+    int mendable = p->s->block_end == 0 && p->turns[VALLEY].share <= 1;
+    return mendable && p->turns[MEND].work <= first + p->turns[EJECTION].work * MENDS_SHARE;
+}
+
+/* The search that is most behind its share of the work. */
+static int next_search(const portfolio *p)
+{
+    int next = EJECTION;
+    if (is_to_mend(p)) {
+        return MEND;
     }
-    return p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
+    for (int i = 1; i < MEND; i++) {
+        const turns *a = p->turns + i, *b = p->turns + next;
+        next = a->work * b->share < b->work * a->share ? i : next;
+    }
+    return next;
+}
+
+static void take_turns(portfolio *p)
+{
+    static void (*const once[SEARCHES])(portfolio *) = {eject_once, search_valleys_once, sweep_once, mend_once};
+    while (!done(p) && !search_spent(p->s)) {
+        int next = next_search(p);
+        int64_t before = p->s->work;
+        once[next](p);
+        p->turns[next].runs++;
+        p->turns[next].work += p->s->work - before + 1;
+        p->rounds++;
+    }
 }
 
 static int search_on(portfolio *p)
 {
-    p->share = share_of_valleys(p->s);
+    timeline *line = timeline_new(p->s->q);
     p->e = ejection_new(p->s);
-    p->v = valley_new(p->s);
+    p->v = line ? valley_new(p->s, line) : NULL;
+    p->w = line ? sweep_new(p->s, line) : NULL;
+    int ok = p->e && p->v && p->w;
+    p->turns[EJECTION].share = 1;
     p->bite = FIRST_BITE;
-    while (p->e && p->v && !done(p) && !search_spent(p->s)) {
-        int64_t before = p->s->work, *spent = next(p);
-        if (spent == &p->in_mending) {
-            mend_once(p);
-        } else if (spent == &p->in_valley) {
-            search_valleys_once(p);
-        } else {
-            eject_once(p);
-        }
-        *spent += p->s->work - before + 1;
-        p->rounds++;
+    p->turns[VALLEY].share = p->turns[SWEEP].share = share_of_valleys(p->s);
+    if (ok) {
+        take_turns(p);
     }
-    int ok = p->e && p->v;
     ejection_free(p->e);
     valley_free(p->v);
+    sweep_free(p->w);
+    timeline_free(line);
     return ok;
 }
 
