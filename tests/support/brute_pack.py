@@ -1,4 +1,4 @@
-"""The least height of a few boxes by trying every order: the oracle for packers, and a checker of their answers."""
+"""What a few boxes need, by trying every order: the oracle for packers, and a checker of their answers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,31 @@ def least_height(boxes: Sequence[Box], floor_bytes: int = 0) -> int:
     pinned = [(box, box.offset_bytes) for box in boxes if box.offset_bytes is not None]
     free = [box for box in boxes if box.offset_bytes is None]
     return min(_drop(order, pinned, floor_bytes) for order in permutations(free))
+
+
+def can_fill(boxes: Sequence[Box], height_bytes: int) -> bool:
+    """Say whether boxes that need every byte of a height at every step can be placed within it: for a dozen of them.
+
+    From step to step, what is born goes into the lowest gap; every one that fits is tried.
+    """
+    return _fill(boxes, {}, min((box.first for box in boxes), default=0), height_bytes)
+
+
+def _fill(boxes: Sequence[Box], placed: dict[int, int], step: int, height_bytes: int) -> bool:
+    alive = sorted((placed[i], boxes[i].size_bytes) for i in placed if boxes[i].first <= step < boxes[i].last)
+    gap = 0
+    for offset, size in alive:
+        if offset > gap:
+            break
+        gap = offset + size
+    if gap == height_bytes:
+        return step >= max(box.last for box in boxes) - 1 or _fill(boxes, placed, step + 1, height_bytes)
+    for i, box in enumerate(boxes):
+        fits = i not in placed and box.first == step and gap + box.size_bytes <= height_bytes
+        fits = fits and not any(collide(box, gap, boxes[k], placed[k]) for k in placed)
+        if fits and _fill(boxes, {**placed, i: gap}, step, height_bytes):
+            return True
+    return False
 
 
 def _drop(order: Sequence[Box], pinned: Sequence[tuple[Box, int]], floor_bytes: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import random
 import shutil
 import subprocess
 import time
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stowplan_scheduler_stream
-from brute_pack import faults, least_height
+from brute_pack import can_fill, faults, least_height
 from rectangles import perfect
 from stowplan.build.arena import Box, Placement, live_peak
 from stowplan.errors import InternalFault
@@ -26,18 +27,26 @@ from stowplan_scheduler_stream.packer import SECOND, Packer, Packing
 
 NATIVE = Path(stowplan_scheduler_stream.__file__).parent / "native"
 ROWS = Path(__file__).parent / "rows"
-SOURCES = ("pack.c", "search.c", "greedy.c", "ejection.c", "valley.c")
+SOURCES = ("pack.c", "search.c", "timeline.c", "greedy.c", "ejection.c", "valley.c", "pq.c", "sweep.c")
+NONE, FOUND = 0, 1
+"""Answers of native/search.h."""
 
 
 @pytest.fixture(scope="session")
-def packer(tmp_path_factory: pytest.TempPathFactory) -> Packer:
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler")
     library = tmp_path_factory.mktemp("pack") / "pack.so"
     flags = "-std=c11 -O2 -shared -fPIC -Wall -Wextra -Wconversion -Werror".split()
-    subprocess.run([compiler, *flags, "-o", library, *(NATIVE / name for name in SOURCES)], check=True)
-    return Packer(ctypes.CDLL(str(library)))
+    sources = [*(NATIVE / name for name in SOURCES), Path(__file__).parent / "sweep_alone.c"]
+    subprocess.run([compiler, *flags, f"-I{NATIVE}", "-o", library, *sources], check=True)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(scope="session")
+def packer(library: ctypes.CDLL) -> Packer:
+    return Packer(library)
 
 
 def rows(name: str) -> list[Box]:
@@ -109,12 +118,74 @@ def test_rows_of_the_standard_models_reach_their_live_peak(packer: Packer, model
     assert packing.placement.height_bytes == live_peak(boxes)
 
 
-@pytest.mark.parametrize("count", [60, 154, 203, 308, 374])
+@pytest.mark.parametrize("count", [60, 154, 170, 203, 213, 215, 296, 308, 316, 374, 409, 454])
 def test_a_rectangle_cut_to_pieces_is_put_together_again(packer: Packer, count: int) -> None:
     boxes = [Box(first, last, high - low, 1024) for first, last, low, high in perfect(count, count)]
-    packing = packer.pack(boxes, work=60 * SECOND)
+    packing = packer.pack(boxes, work=10 * SECOND)
     assert_right(boxes, packing)
     assert packing.placement.height_bytes == 1024 * 1024
+
+
+def sweep_alone(library: ctypes.CDLL, boxes: list[Box], backwards: int, draws: int) -> tuple[int, list[int]]:
+    count = len(boxes)
+    steps = [*(box.first for box in boxes), *(box.last for box in boxes)]
+    numbers = [*(box.size_bytes for box in boxes), *(box.alignment_bytes for box in boxes), *[-1] * count]
+    offsets = (ctypes.c_int64 * count)()
+    library.sweep_alone.restype = ctypes.c_int64
+    answer = library.sweep_alone(
+        count,
+        (ctypes.c_int32 * len(steps))(*steps),
+        (ctypes.c_int64 * len(numbers))(*numbers),
+        backwards,
+        draws,
+        offsets,
+    )
+    return answer, list(offsets)
+
+
+def full_boxes(rng: random.Random, height: int, steps: int) -> list[Box]:
+    """Boxes that need the whole height at every step; whether they can be placed is another matter."""
+    alive: list[tuple[int, int]] = []  # (first step, size)
+    boxes = []
+    for step in range(steps):
+        left = height - sum(size for _, size in alive)
+        while left:
+            alive.append((step, rng.randint(1, min(left, 5))))
+            left -= alive[-1][1]
+        rng.shuffle(alive)
+        for _ in range(len(alive) if step == steps - 1 else rng.randint(1, 2)):
+            if alive:
+                first, size = alive.pop()
+                boxes.append(Box(first, step + 1, size, 1))
+    return boxes
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_a_sweep_fills_a_height_exactly_when_that_can_be_done(library: ctypes.CDLL, backwards: int) -> None:
+    answers = set()
+    for seed in range(400):
+        boxes = full_boxes(random.Random(seed), 10, 10)
+        answer, offsets = sweep_alone(library, boxes, backwards, draws=seed % 2)
+        assert answer == (FOUND if can_fill(boxes, 10) else NONE)
+        assert answer == NONE or faults(boxes, offsets, 10) == []
+        answers.add(answer)
+    assert answers == {NONE, FOUND}
+
+
+def test_boxes_that_leave_a_byte_empty_are_not_swept(library: ctypes.CDLL) -> None:
+    assert sweep_alone(library, [Box(0, 2, 3, 1), Box(0, 1, 2, 1), Box(1, 2, 1, 1)], 0, 0)[0] not in (NONE, FOUND)
+
+
+def test_where_a_height_cannot_be_filled_the_next_one_is_proven_least(packer: Packer) -> None:
+    for seed in range(400):
+        boxes = full_boxes(random.Random(seed), 10, 10)
+        if not can_fill(boxes, 10):
+            packing = packer.pack(boxes, work=SECOND)
+            assert_right(boxes, packing)
+            assert packing.placement.height_bytes == 11
+            assert packing.proven
+            return
+    pytest.fail("no such boxes")
 
 
 def test_a_short_limit_gives_the_best_greedy_placement_in_time(packer: Packer) -> None:

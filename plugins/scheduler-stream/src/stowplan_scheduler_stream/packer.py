@@ -13,7 +13,7 @@ from stowplan.build.arena import Box, Placement
 from stowplan.errors import InternalFault, RuntimeFailure
 from stowplan.nouns import dataclass
 
-MEMBERS = ("greedy", "hint", "ejection", "valley")
+MEMBERS = ("greedy", "hint", "ejection", "valley", "sweep")
 """Who can find a placement, in the order of the PACK_ constants of native/pack.h."""
 
 SECOND = 50_000_000

@@ -1,22 +1,29 @@
-/* The portfolio: greedy orders, then ejection search and valley search in turn, until the goal or a limit. */
+/* The portfolio: greedy orders, then ejection search, valley search and sweeps in turn, until the goal or a limit. */
 #include "search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
+enum { EJECTION_UNIT = 3000, STEPS_PER_BOX = 5, VALLEY_UNIT = 2000, SWEEP_UNIT = 500 };
+enum { TARGETS = 4, SHIFTS = 4, GOAL_RUNS = 8, MUCH_MORE = 7 };
 
 static const double NEARLY_FULL = 0.98;
+
+enum { EJECTION, VALLEY, SWEEP, SEARCHES };
+
+/* The runs of a search, the work done in them, and how much of it there is to be for as much of the others. */
+typedef struct turns {
+    int64_t runs, work, share;
+} turns;
 
 typedef struct portfolio {
     search *s;
     ejector *e;
     valley *v;
+    sweep *w;
     int64_t goal;
     int64_t rounds;
-    int64_t ejections, valleys; /* runs of each */
-    int64_t in_ejection, in_valley; /* work done */
-    int64_t share; /* work on valleys for as much on ejection */
+    turns turns[SEARCHES];
 } portfolio;
 
 /* 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8: how long runs should be when nobody knows (M. Luby and others, 1993). */
@@ -73,7 +80,7 @@ static int64_t ejection_unit(const search *s)
 
 static void eject_once(portfolio *p)
 {
-    int64_t run = p->ejections++, height = target(p, run / SHIFTS + run);
+    int64_t run = p->turns[EJECTION].runs, height = target(p, run / SHIFTS + run);
     int64_t shift = shift_for(p->s, height, run);
     if (ejection_run(p->e, height, shift, ejection_unit(p->s) * luby(run))) {
         search_keep(p->s, shift, PACK_EJECTION);
@@ -84,15 +91,33 @@ static void eject_once(portfolio *p)
 static void search_valleys_once(portfolio *p)
 {
     search *s = p->s;
-    int64_t run = p->valleys++, height = target(p, run % GOAL_RUNS < GOAL_RUNS - 1 ? 0 : run / GOAL_RUNS);
+    int64_t run = p->turns[VALLEY].runs, height = target(p, run % GOAL_RUNS < GOAL_RUNS - 1 ? 0 : run / GOAL_RUNS);
     int64_t shift = search_shift(s, height, s->q->block_alignment);
-    valley_result found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
-    if (found == VALLEY_FOUND) {
+    answer found = valley_run(p->v, height, shift, VALLEY_UNIT * luby(run));
+    if (found == ANSWER_FOUND) {
         search_keep(s, shift, PACK_VALLEY);
-    } else if (found == VALLEY_NONE && s->block_end == 0 && height >= s->lower) {
+    } else if (found == ANSWER_NONE && s->block_end == 0 && height >= s->lower) {
         s->lower = align_up(height + 1, s->unit);
     }
-    p->share = found == VALLEY_UNFIT ? 0 : p->share;
+    if (found == ANSWER_UNFIT) {
+        p->turns[VALLEY].share = 0;
+    }
+}
+
+/* Forwards and backwards in turn, each first without chance. */
+static void sweep_once(portfolio *p)
+{
+    search *s = p->s;
+    int64_t run = p->turns[SWEEP].runs;
+    answer found = sweep_run(p->w, run % 2 == 1, run > 1, SWEEP_UNIT * luby(run / 2));
+    if (found == ANSWER_FOUND) {
+        search_keep(s, 0, PACK_SWEEP);
+    } else if (found == ANSWER_NONE) {
+        s->lower = align_up(s->lower + 1, s->unit);
+    }
+    if (found == ANSWER_NONE || found == ANSWER_UNFIT) {
+        p->turns[SWEEP].share = 0;
+    }
 }
 
 /* Where next to nothing may stay empty, exhaustive search knows more than trial and error. */
@@ -110,25 +135,46 @@ static int64_t share_of_valleys(const search *s)
     return used > room * NEARLY_FULL ? MUCH_MORE : 1;
 }
 
-static int search_on(portfolio *p)
+/* The search that is most behind its share of the work. */
+static int next_search(const portfolio *p)
 {
-    p->share = share_of_valleys(p->s);
-    p->e = ejection_new(p->s);
-    p->v = valley_new(p->s);
-    while (p->e && p->v && !done(p) && !search_spent(p->s)) {
-        int64_t *spent = p->in_valley < p->in_ejection * p->share ? &p->in_valley : &p->in_ejection;
+    int next = EJECTION;
+    for (int i = 1; i < SEARCHES; i++) {
+        const turns *a = p->turns + i, *b = p->turns + next;
+        next = a->work * b->share < b->work * a->share ? i : next;
+    }
+    return next;
+}
+
+static void take_turns(portfolio *p)
+{
+    static void (*const once[SEARCHES])(portfolio *) = {eject_once, search_valleys_once, sweep_once};
+    while (!done(p) && !search_spent(p->s)) {
+        int next = next_search(p);
         int64_t before = p->s->work;
-        if (spent == &p->in_valley) {
-            search_valleys_once(p);
-        } else {
-            eject_once(p);
-        }
-        *spent += p->s->work - before + 1;
+        once[next](p);
+        p->turns[next].runs++;
+        p->turns[next].work += p->s->work - before + 1;
         p->rounds++;
     }
-    int ok = p->e && p->v;
+}
+
+static int search_on(portfolio *p)
+{
+    timeline *line = timeline_new(p->s->q);
+    p->e = ejection_new(p->s);
+    p->v = line ? valley_new(p->s, line) : NULL;
+    p->w = line ? sweep_new(p->s, line) : NULL;
+    int ok = p->e && p->v && p->w;
+    p->turns[EJECTION].share = 1;
+    p->turns[VALLEY].share = p->turns[SWEEP].share = share_of_valleys(p->s);
+    if (ok) {
+        take_turns(p);
+    }
     ejection_free(p->e);
     valley_free(p->v);
+    sweep_free(p->w);
+    timeline_free(line);
     return ok;
 }
 

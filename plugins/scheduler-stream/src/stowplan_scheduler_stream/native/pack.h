@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { PACK_GREEDY = 0, PACK_HINT = 1, PACK_EJECTION = 2, PACK_VALLEY = 3 };
+enum { PACK_GREEDY = 0, PACK_HINT = 1, PACK_EJECTION = 2, PACK_VALLEY = 3, PACK_SWEEP = 4 };
 
 enum { PACK_NO_MEMORY = -1, PACK_BAD_BOXES = -2 };
 

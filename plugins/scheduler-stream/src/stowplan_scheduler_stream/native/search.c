@@ -33,6 +33,13 @@ uint32_t search_draw(search *s)
     return (uint32_t)(s->random >> 24);
 }
 
+uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30, x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27, x *= 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
 int64_t align_up(int64_t offset, int64_t alignment)
 {
     return (offset + alignment - 1) / alignment * alignment;

@@ -37,6 +37,7 @@ void search_end(search *s);
 /* Is all used up that the limits allow? */
 int search_spent(search *s);
 uint32_t search_draw(search *s);
+uint64_t mix(uint64_t x); /* its bits spread over all of them */
 int64_t align_up(int64_t offset, int64_t alignment);
 int64_t align_down(int64_t offset, int64_t alignment);
 
@@ -55,12 +56,32 @@ ejector *ejection_new(search *s);
 void ejection_free(ejector *e);
 int ejection_run(ejector *e, int64_t height, int64_t shift, int64_t budget);
 
+/* Time in stretches between two events; boxes to be stacked are not pinned, and not without bytes or life. */
+typedef struct timeline {
+    int32_t steps;
+    int32_t *first, *last;       /* of each box, in stretches */
+    int32_t *by_first, *born_at; /* boxes to be stacked by first stretch; where each stretch's begin in there */
+    int32_t *by_last, *ends_at;
+} timeline;
+timeline *timeline_new(const pack_problem *q);
+void timeline_free(timeline *line);
+int timeline_stacks(const timeline *line, const pack_problem *q, int32_t box);
+
+/* What an exhaustive search found; unfit when the boxes are none of its business. */
+typedef enum answer { ANSWER_NONE, ANSWER_FOUND, ANSWER_CUT, ANSWER_UNFIT } answer;
+
 /* Exhaustive search at a height, cut off after `budget` nodes; unfit for pinned boxes that do not hang from above.
  * Nothing is put on top of pinned boxes, so only without any does NONE mean that there is no placement. */
-typedef enum valley_result { VALLEY_NONE, VALLEY_FOUND, VALLEY_CUT, VALLEY_UNFIT } valley_result;
 typedef struct valley valley;
-valley *valley_new(search *s);
+valley *valley_new(search *s, const timeline *line);
 void valley_free(valley *v);
-valley_result valley_run(valley *v, int64_t height, int64_t shift, int64_t budget);
+answer valley_run(valley *v, int64_t height, int64_t shift, int64_t budget);
+
+/* Exhaustive search for a placement at the live peak, cut off after `budget` nodes, forwards or backwards in time, with
+ * or without chance; unfit for boxes that leave bytes empty there. */
+typedef struct sweep sweep;
+sweep *sweep_new(search *s, const timeline *line);
+void sweep_free(sweep *w);
+answer sweep_run(sweep *w, int backwards, int draws, int64_t budget);
 
 #endif

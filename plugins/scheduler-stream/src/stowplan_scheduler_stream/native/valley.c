@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 4000, MOST_CASES = 24, WORK_OF_A_NODE = 16, WORK_OF_A_RUN = 2, CLIFF_BOXES = 12, MEMORY_BITS = 20, CHECK_EVERY = 64 };
+enum { MOST_DEPTH = 4000, MOST_CASES = 24, CLIFF_BOXES = 12, MEMORY_BITS = 20, CHECK_EVERY = 64 };
+enum { WORK_OF_A_NODE = 16, WORK_OF_A_RUN = 2 };
 
 enum { ORDER_LIFE, ORDER_SMALL, ORDER_AREA, ORDER_LARGE, ORDERS };
 enum { TIE_LEFTMOST, TIE_RANDOM, TIE_LOWEST, TIE_HIGHEST, TIES };
@@ -27,10 +28,9 @@ typedef struct undo {
 
 struct valley {
     search *s;
-    int32_t steps;        /* stretches of time between two events */
-    int32_t *first, *last; /* of each box, in stretches */
-    int32_t *by_first, *born_at; /* boxes by their first stretch, and where each stretch's begin in that list */
-    int32_t *by_last, *ends_at;
+    const timeline *line;
+    int32_t steps;        /* these are the timeline's */
+    const int32_t *first, *last, *by_first, *born_at, *by_last, *ends_at;
     uint8_t *placed;
     uint64_t *mark;       /* a random word per box, and of those waiting per first stretch */
     uint64_t *waiting;
@@ -53,79 +53,7 @@ typedef struct end {
     int64_t rise; /* the end rises to here when nothing rests there */
 } end;
 
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30, x *= 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27, x *= 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-static int compare(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int32_t find(const int32_t *times, int32_t count, int32_t time)
-{
-    const int32_t *at = bsearch(&time, times, (size_t)count, sizeof *times, compare);
-    return (int32_t)(at - times);
-}
-
-/* Numbers the stretches of time between two events; 0 when there is no memory. */
-static int number_steps(valley *v)
-{
-    const pack_problem *q = v->s->q;
-    int32_t *times = calloc(2 * (size_t)q->count + 1, sizeof *times), n = 0;
-    if (!times) {
-        return 0;
-    }
-    for (int32_t i = 0; i < q->count; i++) {
-        times[2 * i] = q->first[i];
-        times[2 * i + 1] = q->last[i];
-    }
-    qsort(times, 2 * (size_t)q->count, sizeof *times, compare);
-    for (int32_t i = 0; i < 2 * q->count; i++) {
-        if (n == 0 || times[n - 1] != times[i]) {
-            times[n++] = times[i];
-        }
-    }
-    for (int32_t i = 0; i < q->count; i++) {
-        v->first[i] = find(times, n, q->first[i]);
-        v->last[i] = find(times, n, q->last[i]);
-    }
-    v->steps = n > 0 ? n - 1 : 0;
-    free(times);
-    return 1;
-}
-
-/* Boxes to be stacked: not pinned, and not without bytes or life, which take no room. */
-static int stacks(const valley *v, int32_t box)
-{
-    return v->s->q->pinned[box] < 0 && v->s->q->size[box] > 0 && v->first[box] < v->last[box];
-}
-
-/* Counting sort of the boxes to be stacked by a stretch. */
-static void sort_by(const valley *v, const int32_t *key, int32_t *boxes, int32_t *begins)
-{
-    const pack_problem *q = v->s->q;
-    for (int32_t i = 0; i < q->count; i++) {
-        begins[key[i] + 1] += stacks(v, i);
-    }
-    for (int32_t t = 0; t <= v->steps; t++) {
-        begins[t + 1] += begins[t];
-    }
-    int32_t at = 0;
-    for (int32_t t = 0; t <= v->steps; t++) {
-        for (int32_t i = 0; i < q->count && at < begins[t + 1]; i++) {
-            if (key[i] == t && stacks(v, i)) {
-                boxes[at++] = i;
-            }
-        }
-    }
-}
-
-valley *valley_new(search *s)
+valley *valley_new(search *s, const timeline *line)
 {
     size_t n = (size_t)s->q->count + 1, t = 2 * n + 2;
     valley *v = calloc(1, sizeof *v);
@@ -133,22 +61,22 @@ valley *valley_new(search *s)
         return NULL;
     }
     v->s = s;
-    v->first = calloc(n, sizeof *v->first), v->last = calloc(n, sizeof *v->last);
-    v->by_first = calloc(n, sizeof *v->by_first), v->born_at = calloc(t, sizeof *v->born_at);
-    v->by_last = calloc(n, sizeof *v->by_last), v->ends_at = calloc(t, sizeof *v->ends_at);
+    v->line = line;
+    v->steps = line->steps;
+    v->first = line->first, v->last = line->last;
+    v->by_first = line->by_first, v->born_at = line->born_at;
+    v->by_last = line->by_last, v->ends_at = line->ends_at;
     v->placed = calloc(n, sizeof *v->placed), v->mark = calloc(n, sizeof *v->mark);
     v->waiting = calloc(t, sizeof *v->waiting), v->top = calloc(t, sizeof *v->top);
     v->rest = calloc(t, sizeof *v->rest), v->ceiling = calloc(t, sizeof *v->ceiling);
     v->crossing = calloc(t, sizeof *v->crossing);
     v->from_low = calloc(t, 1), v->to_high = calloc(t, 1);
     v->failed = calloc((size_t)1 << MEMORY_BITS, sizeof *v->failed);
-    if (!(v->first && v->last && v->by_first && v->born_at && v->by_last && v->ends_at && v->placed && v->mark
-          && v->waiting && v->top && v->rest && v->ceiling && v->crossing && v->from_low && v->to_high && v->failed && number_steps(v))) {
+    if (!(v->placed && v->mark && v->waiting && v->top && v->rest && v->ceiling && v->crossing && v->from_low
+          && v->to_high && v->failed)) {
         valley_free(v);
         return NULL;
     }
-    sort_by(v, v->first, v->by_first, v->born_at);
-    sort_by(v, v->last, v->by_last, v->ends_at);
     for (int32_t i = 0; i < s->q->count; i++) {
         v->mark[i] = mix((uint64_t)i * 0x9e3779b97f4a7c15u + 12345u);
     }
@@ -158,7 +86,6 @@ valley *valley_new(search *s)
 void valley_free(valley *v)
 {
     if (v) {
-        free(v->first), free(v->last), free(v->by_first), free(v->born_at), free(v->by_last), free(v->ends_at);
         free(v->placed), free(v->mark), free(v->waiting), free(v->top), free(v->rest), free(v->ceiling);
         free(v->crossing), free(v->from_low), free(v->to_high), free(v->trail), free(v->failed);
         free(v);
@@ -590,7 +517,7 @@ static int lay_out(valley *v, int64_t height, int64_t shift)
     for (int32_t i = 0; i < q->count; i++) {
         int pinned = q->pinned[i] >= 0;
         v->s->offset[i] = pinned ? q->pinned[i] + shift : align_up(v->s->floor, q->alignment[i]);
-        if (stacks(v, i)) {
+        if (timeline_stacks(v->line, q, i)) {
             count_in(v, i, 1);
         }
     }
@@ -601,22 +528,22 @@ static int lay_out(valley *v, int64_t height, int64_t shift)
     return 1;
 }
 
-valley_result valley_run(valley *v, int64_t height, int64_t shift, int64_t budget)
+answer valley_run(valley *v, int64_t height, int64_t shift, int64_t budget)
 {
     if (!lay_out(v, height, shift)) {
-        return VALLEY_UNFIT;
+        return ANSWER_UNFIT;
     }
     v->s->work += WORK_OF_A_RUN * (v->s->q->count + v->steps + 1);
     for (int32_t t = 0; t < v->steps; t++) {
         if (v->rest[t] && v->top[t] + v->rest[t] > v->ceiling[t]) {
-            return VALLEY_NONE;
+            return ANSWER_NONE;
         }
     }
     v->budget = budget;
     v->order = search_draw(v->s) % ORDERS;
     v->tie = search_draw(v->s) % TIES;
     if (v->steps == 0 || solve(v, 0, v->steps, 0)) {
-        return VALLEY_FOUND;
+        return ANSWER_FOUND;
     }
-    return v->cut ? VALLEY_CUT : VALLEY_NONE;
+    return v->cut ? ANSWER_CUT : ANSWER_NONE;
 }
