@@ -147,7 +147,9 @@ def test_an_entry_larger_than_the_whole_cache_is_not_stored_and_empties_nothing(
 def test_a_cache_below_a_file_can_neither_be_read_nor_written_and_says_so_once(tmp_path: Path, said: list[str]) -> None:
     (tmp_path / "file").write_text("")
     store = Store(tmp_path / "file", report=said.append)
+    assert store.get(entry(1).key) is None
     assert not store.put(entry(1))
+    assert len(said) == 1, "nothing is called damaged where nothing ever was"
     assert "cannot be written" in said[0]
     assert list(store.all_keys()) == []
 

@@ -16,7 +16,7 @@ Range = tuple[int, int]
 
 EVERYTHING = frozenset(
     {
-        "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization",
+        "reduce", "gather", "batch_matmul", "select", "l2_normalization",
         "svdf_state", "svdf_output", "lstm", "bitcast", "detection_postprocess",
     }
 )  # fmt: skip
@@ -53,6 +53,8 @@ def _elements(graph: Graph, op: Operator, position: int, first: int, last: int) 
     elif op.kind in ("softmax", "log_softmax"):
         group = output.shape[-1] if output.shape else 1
         yield first // group * group, -(-last // group) * group
+    elif op.kind in ("arg_max", "arg_min"):
+        yield first * source.shape[-1], last * source.shape[-1]
     elif op.kind in BINARY:
         yield from _broadcast(source.shape, output.shape, first, last)
     elif op.kind == "mean":

@@ -23,7 +23,9 @@ POINTWISE = UNARY | {"quantize", "dequantize", "cast", "copy"}
 """Operators on one tensor that keep the form of their input."""
 GROUPED = frozenset({"softmax", "log_softmax"})
 """Operators that need whole runs along the last axis, and keep the form of their input."""
-ANY_FORM = MOVES | {"bitcast", "reduce", "arg_max", "arg_min", "gather", "batch_matmul", "select", "l2_normalization"}
+ARGUMENTS = frozenset({"arg_max", "arg_min"})
+"""Operators that make one element of each run along the last axis."""
+ANY_FORM = MOVES | ARGUMENTS | {"bitcast", "reduce", "gather", "batch_matmul", "select", "l2_normalization"}
 """Operators that find elements by number, and so read rows of any length and fill rows of any length."""
 
 MOST_LINES = 4096
@@ -141,6 +143,8 @@ class Layout:
             return self._broadcast(operator, tensor, unit)
         if operator.kind in MOVES:
             return self._moved(index, tensor, unit)
+        if operator.kind in ARGUMENTS:
+            return self._runs(operator, unit)
         if operator.kind == "resize_bilinear":
             return self._between(operator, unit)
         if operator.kind == "transpose_conv_2d":
@@ -225,6 +229,11 @@ class Layout:
                 whole = self.forms[first].row_bytes % self._vector_bytes(operator) == 0
                 return like_input if whole and self._accepted(output, like_input) else self.default(output)
             return self._asked_for(output) or Form(1, tensor.size_bytes)
+        if operator.kind in ARGUMENTS:
+            rows = self.forms[first].rows if first != ABSENT else 1
+            like_input = Form(rows, tensor.size_bytes // rows)
+            even = tensor.elements % rows == 0
+            return like_input if even and self._accepted(output, like_input) else self.default(output)
         if operator.kind in ANY_FORM:
             return self._asked_for(output) or self.default(output)
         return self.default(output)
@@ -352,6 +361,14 @@ class Layout:
         elements = self.source(index).span(unit * width, (unit + 1) * width)
         row = self.forms[tensor].row_bytes // size
         return range(elements.start // row, -(-elements.stop // row))
+
+    def _runs(self, operator: Operator, unit: int) -> range:
+        """Rows that hold the runs of which a row of the output has one element each."""
+        source, output = (self.graph.tensors[t] for t in (operator.inputs[0], operator.outputs[0]))
+        width = self.forms[operator.outputs[0]].row_bytes // SIZE_BYTES[output.dtype]
+        row = self.forms[operator.inputs[0]].row_bytes
+        run = source.shape[-1] * SIZE_BYTES[source.dtype]
+        return range(unit * width * run // row, -(-(unit + 1) * width * run // row))
 
     def _between(self, operator: Operator, unit: int) -> range:
         _, in_h, _, _ = nhwc(self.graph.tensors[operator.inputs[0]].shape)

@@ -138,7 +138,7 @@ class Store:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
             with os.fdopen(descriptor, "rb") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # the second where the cache's own folder is a file
             return None
         except OSError as err:
             raise Damaged(f"{path.parent.parent.name[:-1]} cannot be read: {err.strerror or err}") from err
