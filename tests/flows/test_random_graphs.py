@@ -56,3 +56,8 @@ def test_a_kernel_as_high_as_its_input_takes_it_row_by_row(multiplier: int) -> N
     assert tiled[0].accumulator >= 0
     prove_plan(plan)
     assert fit_and_prove(graph)[0] > 4
+
+
+def test_an_operator_may_be_whole_when_its_input_arrives_once_more() -> None:
+    """Its input is then another tensor than the model's, which holds the same: the checker refused that."""
+    assert fit_and_prove(random_graph(730086), budgets=8)[0] >= 20
