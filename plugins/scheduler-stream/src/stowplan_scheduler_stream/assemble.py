@@ -9,9 +9,10 @@ from stowplan.flow.schedule import NONE, Buffer, Firing, Node, Region, Schedule
 from stowplan.flow.target import FAST, SLOW, Target
 from stowplan.nouns import dataclass, replace
 from stowplan.plugins.kinds import ScheduleOptions
-from stowplan_scheduler_stream.network import Crossing, Network
+from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.packing import Packed
 from stowplan_scheduler_stream.region import NOWHERE, RECEIVE, RELOAD, SPILL, RegionOrder, Work
+from stowplan_scheduler_stream.steps import Crossing
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from stowplan.flow.operators import IN_PLACE
 from stowplan.nouns import dataclass
+from stowplan_scheduler_stream.steps import Crossing, Read, Step
 
 if TYPE_CHECKING:
-    from stowplan_scheduler_stream.network import Crossing, Network, Read, Step
+    from stowplan_scheduler_stream.network import Network
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,6 @@ def _alike(network: Network, before: int, after: int) -> bool:
 
 def _waits(network: Network, before: int, writer: int) -> tuple[Read, ...] | None:
     """Return what the writer waits for; None where somebody reads a row when it is overwritten, or after that."""
-    from stowplan_scheduler_stream.network import Read
-
     step, rows = network.steps[writer], network.stuff(before).rows
     there = tuple(_until(network, step, before, range(1, rows + 1)))
     found = [Read(before, -1, there, there)]  # a row that comes from slow memory must not come over its successor

@@ -8,71 +8,12 @@ from stowplan.build.moves import MOVES
 from stowplan.build.rows import Layout
 from stowplan.flow.dtypes import SIZE_BYTES
 from stowplan.flow.graph import Graph
-from stowplan.nouns import dataclass, replace
+from stowplan.nouns import replace
 from stowplan_scheduler_stream.keeping import kept_in_place
+from stowplan_scheduler_stream.steps import Crossing, Read, Step, Stuff
 
 CARRYING = MOVES | {"concatenation", "reshape"}
 """Operators that only move elements, which they may take from where they lie in slow memory."""
-
-
-@dataclass(frozen=True)
-class Read:
-    """What a step reads of one tensor: unit u reads rows [first[u], last[u])."""
-
-    tensor: int
-    position: int
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operator that does work (views have vanished). Tensors are named by their roots."""
-
-    operator: int
-    name: str
-    output: int
-    units: int
-    by_input: bool
-    accumulator_bytes: int
-    reads: tuple[Read, ...]
-    weight_bytes: int
-    carries: bool = False
-    """It only moves elements, and may read them where they lie in slow memory."""
-    turned: tuple[Read, ...] = ()
-    """As `reads`, with the rows of turned inputs by their turn."""
-
-
-@dataclass(frozen=True)
-class Stuff:
-    """A root tensor: its rows, and the alignment of each."""
-
-    tensor: int
-    rows: int
-    row_bytes: int
-    alignment_bytes: int
-
-    @property
-    def size_bytes(self) -> int:
-        return self.rows * self.row_bytes
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Tensors at a region's borders: reloaded from slow memory, spilled to it, or received from outside.
-
-    `direct` are read in slow memory by steps that carry, and are nowhere in fast memory.
-    """
-
-    reload: tuple[int, ...] = ()
-    spill: tuple[int, ...] = ()
-    receive: tuple[int, ...] = ()
-    direct: tuple[int, ...] = ()
-
-    @property
-    def slow(self) -> tuple[int, ...]:
-        """All tensors that are in slow memory before the region, or after it."""
-        return (*self.reload, *self.spill, *self.direct)
 
 
 class Network:
@@ -238,8 +179,3 @@ class Network:
         form = self.layout.form(tensor)
         alignment = max(self.alignment_bytes, SIZE_BYTES[self.graph.tensors[tensor].dtype])
         return Stuff(tensor, form.rows, form.row_bytes, alignment)
-
-
-def constants_in(steps: Sequence[Step]) -> int:
-    """Return the bytes of constants that steps use together."""
-    return sum(step.weight_bytes for step in steps)

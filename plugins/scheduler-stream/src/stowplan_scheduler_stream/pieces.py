@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable
 
 from stowplan.flow.graph import Graph
 from stowplan.nouns import dataclass, replace
-from stowplan_scheduler_stream.network import Network, Read
+from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.region import RECEIVE, SPILL, Work, entering_region, region_works
 from stowplan_scheduler_stream.search import Effort, Found, find_order
+from stowplan_scheduler_stream.steps import Read
 
 
 @dataclass(frozen=True)

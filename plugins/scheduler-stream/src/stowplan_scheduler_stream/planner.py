@@ -5,11 +5,12 @@ from __future__ import annotations
 from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.assemble import Placed
 from stowplan_scheduler_stream.clock import Clock
-from stowplan_scheduler_stream.network import Network, constants_in
+from stowplan_scheduler_stream.network import Network
 from stowplan_scheduler_stream.packer import SECOND
 from stowplan_scheduler_stream.packing import NONE, Patience, crowding, pack_region
 from stowplan_scheduler_stream.region import entering_region, order_region, region_works
 from stowplan_scheduler_stream.search import Effort, Found, find_order
+from stowplan_scheduler_stream.steps import constants_in
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from functools import cached_property
 
 from stowplan.nouns import dataclass, replace
 from stowplan_scheduler_stream.keeping import Kept
-from stowplan_scheduler_stream.network import Crossing, Network, Read
+from stowplan_scheduler_stream.network import Network
+from stowplan_scheduler_stream.steps import Crossing, Read
 
 RELOAD, SPILL, RECEIVE = -1, -2, -3
 """In place of a step's index: a node that copies a tensor's rows from or to slow memory, or takes them from outside."""
