@@ -6,16 +6,19 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 
 from stowplan.errors import PlanError
 from stowplan.flow.graph import ABSENT
 from stowplan.flow.plan import Plan
-from stowplan.flow.schedule import NONE, Buffer
+from stowplan.flow.schedule import NONE, Buffer, Firing
 from stowplan.planfile import layout
 from stowplan.planfile.constants import ConstantPool, align
 from stowplan.planfile.kinds import NODE_KINDS
 
 NOTHING = layout.NOTHING_16
+MOST_UNITS = 0xFFFF
+"""Of one firing in the file."""
 DIGEST_OFFSET = layout.HEADER.offset_of("digest")
 
 
@@ -53,6 +56,7 @@ class _Writer:
     def file(self) -> bytes:
         schedule = self.plan.schedule
         self._check_streamed()
+        self._check_sums()
         self._number_blocks()
         inner = set(self.plan.graph.state_tensors)
         outer = [(t, b) for t, b in schedule.interface if t not in inner]
@@ -100,6 +104,17 @@ class _Writer:
                 raise PlanError(
                     f"{graph.name}: input {graph.tensors[tensor].name} cannot be streamed: it is not among the first "
                     f"{most} inputs, and a plan cannot mark others"
+                )
+
+    def _check_sums(self) -> None:
+        """A node that runs by its input's rows and keeps no partial sums runs at once: it cannot be parted."""
+        graph = self.plan.graph
+        for node in self.plan.schedule.nodes:
+            if node.by_input and node.accumulator == NONE and node.units > MOST_UNITS:
+                assert node.operator is not None
+                raise PlanError(
+                    f"{graph.name}: {graph.operators[node.operator].source} sums {node.units} rows of its input at "
+                    f"once; up to {MOST_UNITS} are supported. Give the input another shape, with longer rows"
                 )
 
     def _assemble(self, sections: dict[str, bytes], name: int) -> bytes:
@@ -261,15 +276,23 @@ class _Writer:
         return bytes(records), bytes(weights)
 
     def _firings(self) -> bytes:
-        return b"".join(layout.FIRING.pack(f.node, f.last - f.first, f.first) for f in self.plan.schedule.firings)
+        return b"".join(layout.FIRING.pack(*part) for firing in self.plan.schedule.firings for part in _parts(firing))
 
     def _stages(self) -> bytes:
+        starts = [0, *accumulate(len(_parts(firing)) for firing in self.plan.schedule.firings)]
         return b"".join(
             layout.STAGE.pack(
-                r.first, r.last - r.first, layout.STAGE_TILED * r.tiled, self.block_numbers.get(i, NOTHING)
+                starts[r.first], starts[r.last] - starts[r.first], layout.STAGE_TILED * r.tiled,
+                self.block_numbers.get(i, NOTHING),
             )
             for i, r in enumerate(self.plan.schedule.regions)
-        )
+        )  # fmt: skip
+
+
+def _parts(firing: Firing) -> list[tuple[int, int, int]]:
+    """Return a firing as (node, count, first), in as many parts as its units need."""
+    firsts = range(firing.first, firing.last, MOST_UNITS)
+    return [(firing.node, min(MOST_UNITS, firing.last - first), first) for first in firsts]
 
 
 def sealed(data: bytes) -> bytes:
