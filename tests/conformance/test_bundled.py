@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stowplan.testing as kit
-from litert_models import slow
+from litert_models import convolving, slow
 from stowplan.plugins.known import BUNDLED
 from stowplan.testing import (
     BackendConformance,
@@ -93,9 +93,16 @@ class TestMlir(BackendConformance):
 
 
 class TestMlirProfiler(ProfilerConformance):
+    """On a model that takes a while: it runs in another process, and the way there takes longer than the digits."""
+
     plugin = "backend-mlir"
-    model = DIGITS
     supports_estimates = False
+
+    @pytest.fixture(autouse=True)
+    def _model(self, tmp_path: Path) -> None:
+        file = tmp_path / "convolving.tflite"
+        file.write_bytes(convolving())
+        self.model = str(file)
 
 
 class TestC(BackendConformance):

@@ -67,6 +67,20 @@ def slow(operators: int = 400, count: int = 100_000) -> bytes:
     return model.outputs(tensor).build()
 
 
+def convolving(operators: int = 3, size: int = 32, channels: int = 16) -> bytes:
+    """A chain of CONV_2D of floats: milliseconds of work on little data."""
+    model = ModelBuilder()
+    shape, random = (1, size, size, channels), np.random.default_rng(0)
+    tensor = model.input("x", shape, "float32")
+    for index in range(operators):
+        filters = random.normal(size=(channels, 3, 3, channels)).astype(np.float32) / 12
+        constants = [model.constant(f"w{index}", filters), model.constant(f"b{index}", np.zeros(channels, np.float32))]
+        result = model.tensor(f"t{index}", shape, "float32")
+        model.operator("CONV_2D", [tensor, *constants], [result], padding="SAME", stride_h=1, stride_w=1)
+        tensor = result
+    return model.outputs(tensor).build()
+
+
 def interpreter_outputs(model: bytes, inputs: list[Any]) -> list[Any]:
     """Run a model in the classic interpreter: other code than ours up to the kernels."""
     from ai_edge_litert.interpreter import Interpreter
