@@ -172,6 +172,19 @@ def test_a_sweep_fills_a_height_exactly_when_that_can_be_done(library: ctypes.CD
     assert answers == {NONE, FOUND}
 
 
+def test_two_searches_that_rule_a_height_out_rule_out_no_other(packer: Packer) -> None:
+    """A byte more at each step, in boxes of their own, fills the next height exactly where the boxes fit into it."""
+    heights = set()
+    for seed in (*range(40), 138, 177, 213):
+        boxes = full_boxes(random.Random(seed), 12, 12)
+        found = packer.pack(boxes, work=SECOND // 10)
+        loose = [Box(step, step + 1, 1, 1) for step in range(max(box.last for box in boxes))]
+        if found.proven and found.placement.height_bytes > 13:
+            assert not can_fill([*boxes, *loose], 13), seed
+        heights.add(found.placement.height_bytes)
+    assert {12, 13} <= heights
+
+
 def test_boxes_that_leave_a_byte_empty_are_not_swept(library: ctypes.CDLL) -> None:
     assert sweep_alone(library, [Box(0, 2, 3, 1), Box(0, 1, 2, 1), Box(1, 2, 1, 1)], 0, 0)[0] not in (NONE, FOUND)
 

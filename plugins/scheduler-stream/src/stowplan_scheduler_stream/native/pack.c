@@ -29,6 +29,7 @@ typedef struct portfolio {
     valley *v;
     sweep *w;
     int64_t goal;
+    int64_t full; /* the height that sweeps are about; another search may have raised the bound above it */
     int64_t rounds;
     turns turns[SEARCHES];
     double bite;
@@ -134,8 +135,8 @@ static void sweep_once(portfolio *p)
     answer found = sweep_run(p->w, run % 2 == 1, run > 1, SWEEP_UNIT * luby(run / 2));
     if (found == ANSWER_FOUND) {
         search_keep(s, 0, PACK_SWEEP);
-    } else if (found == ANSWER_NONE) {
-        s->lower = align_up(s->lower + 1, s->unit);
+    } else if (found == ANSWER_NONE && p->full >= s->lower) {
+        s->lower = align_up(p->full + 1, s->unit);
     }
     if (found == ANSWER_NONE || found == ANSWER_UNFIT) {
         p->turns[SWEEP].share = 0;
@@ -201,6 +202,7 @@ static int search_on(portfolio *p)
     p->v = line ? valley_new(p->s, line) : NULL;
     p->w = line ? sweep_new(p->s, line) : NULL;
     int ok = p->e && p->v && p->w;
+    p->full = p->s->lower;
     p->turns[EJECTION].share = 1;
     p->bite = FIRST_BITE;
     p->turns[VALLEY].share = p->turns[SWEEP].share = share_of_valleys(p->s);
