@@ -62,8 +62,9 @@ class _Writer:
         outer = [(t, b) for t, b in schedule.interface if t not in inner]
         ports = b"".join(layout.PORT.pack(self._tensor(t, named=True), b) for t, b in outer)
         arriving = {node.output for node in schedule.nodes if node.is_arrival}
-        inputs, outputs = (schedule.interface[part] for part in self._sides())
-        contiguous = {b for _, b in inputs} - arriving | {b for _, b in outputs}
+        count = len(self.plan.graph.inputs)
+        inputs, outputs = ({b for _, b in part} for part in (schedule.interface[:count], schedule.interface[count:]))
+        contiguous = inputs - arriving | outputs
         for index, buffer in enumerate(schedule.buffers):
             self._buffer(buffer, index in contiguous)
         for index in range(len(schedule.nodes)):
@@ -91,11 +92,6 @@ class _Writer:
         if states:
             sections["states"] = states
         return self._assemble(sections, name)
-
-    def _sides(self) -> tuple[slice, slice]:
-        """The part of a schedule's interface that are inputs, and the part that are outputs."""
-        count = len(self.plan.graph.inputs)
-        return slice(count), slice(count, None)
 
     def _check_streamed(self) -> None:
         graph, most = self.plan.graph, layout.MAX_STREAMED_INPUTS

@@ -29,9 +29,9 @@ class Kept:
     waits: tuple[Read, ...]
     by_rows: bool
 
-    def fits(self, network: Network, crossing: Crossing) -> bool:
+    def fits(self, crossing: Crossing) -> bool:
         """Say whether the last value is in fast memory as long as it is read: all of it, or row by row."""
-        return self.by_rows and self.before in crossing.reload if crossing.slow else True
+        return not crossing.slow or (self.by_rows and self.before in crossing.reload)
 
 
 def kept_in_place(network: Network) -> dict[int, Kept]:

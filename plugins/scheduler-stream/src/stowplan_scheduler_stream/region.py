@@ -116,7 +116,7 @@ def region_works(network: Network, steps: range, crossing: Crossing) -> list[Wor
         works.append(Work(index, step.output, step.units, step.by_input, step.accumulator_bytes, reads))
         works += _spill(network, step.output) if step.output in crossing.spill else []
     for kept in network.kept.values():
-        works = _over(works, kept) if network.maker[kept.after] in steps and kept.fits(network, crossing) else works
+        works = _over(works, kept) if network.maker[kept.after] in steps and kept.fits(crossing) else works
     return works
 
 
